@@ -1,0 +1,196 @@
+# gradwire: an RDMA transport for NCCL that sends gradients in fewer bytes.
+#
+#   make             the plugin, the libraries and the command, in build/
+#   make demo        moves real gradients between two ranks on this machine and says what it cost
+#   make check       the tests; no device needed
+#   make help        everything else
+
+B        ?= build
+CC       ?= cc
+CLANG    ?= clang
+PREFIX   ?= /usr/local
+LIBDIR   ?= $(PREFIX)/lib
+VERSION  := 0.1.0
+
+# CFLAGS and LDFLAGS belong to the user; what the code needs stands apart.
+CFLAGS   ?= -O2 -g
+LDFLAGS  ?=
+SAN      ?=
+V        ?= 0
+
+comma := ,
+empty :=
+space := $(empty) $(empty)
+# One object folder per sanitizer set and purpose, so that switching never mixes objects.
+O     := $(B)/obj$(if $(SAN),-$(subst $(comma),-,$(SAN)))
+R     := $(B)$(if $(SAN),/san-$(subst $(comma),-,$(SAN)))
+sanf  := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all)
+
+warn  := -Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wpointer-arith -Wundef \
+         -Wwrite-strings -Wvla $(if $(filter 1,$(WERROR)),-Werror)
+need  := -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden -ffp-contract=off -fno-strict-aliasing -pthread \
+         -DGW_VERSION='"$(VERSION)"' $(warn) $(sanf)
+ldneed := -pthread $(sanf)
+
+# ---- who may see whom: a wrong include does not build -------------------------------------------------
+see_compress  := -Iinclude
+see_transport := -Iinclude
+see_core      := -Iinclude -Icompress -Itransport
+see_nccl      := -Iinclude -Iplugin/core
+see_tools     := -I$(B)/include
+see_tests     := -Iinclude -Icompress -Itransport -Iplugin/core -Iplugin/nccl -Itests/lib -Itools
+
+ucx_cflags  := $(shell pkg-config --cflags ucx 2>/dev/null)
+ucx_libs    := $(or $(shell pkg-config --libs ucx 2>/dev/null),-lucp -luct -lucs -lucm)
+json_libs   := $(or $(shell pkg-config --libs jansson 2>/dev/null),-ljansson)
+cmocka_libs := $(or $(shell pkg-config --libs cmocka 2>/dev/null),-lcmocka)
+
+src_compress  := $(sort $(wildcard compress/*.c))
+src_module    := $(sort $(wildcard transport/ucx*.c))
+src_transport := $(filter-out $(src_module),$(sort $(wildcard transport/*.c)))
+src_core      := $(sort $(wildcard plugin/core/*.c))
+src_nccl      := $(sort $(wildcard plugin/nccl/*.c))
+src_tools     := $(sort $(wildcard tools/*.c))
+src_testlib   := $(sort $(wildcard tests/lib/*.c))
+src_tests     := $(sort $(wildcard tests/unit/test_*.c tests/prop/prop_*.c tests/sim/sim_*.c tests/abi/abi_*.c tests/e2e/e2e_*.c))
+src_fuzz      := $(sort $(wildcard tests/fuzz/fuzz_*.c))
+src_aux       := $(sort $(wildcard tests/abi/plug_*.c))
+
+obj = $(patsubst %.c,$(O)/%.o,$(1))
+all_lib_objs := $(call obj,$(src_compress) $(src_transport) $(src_core))
+# The pure helpers that a lane module carries as hidden copies.
+module_objs  := $(call obj,$(src_module)) $(call obj,$(wildcard transport/place.c transport/advert.c))
+
+plugin_so := $(R)/libnccl-net-gradwire.so
+lib_so    := $(R)/libgradwire.so
+ucx_so    := $(R)/libgradwire-ucx.so
+command   := $(R)/gradwire
+programs  := $(patsubst tests/%.c,$(R)/tests/%,$(src_tests))
+replays   := $(patsubst tests/%.c,$(R)/tests/%,$(src_fuzz))
+aux_sos   := $(patsubst tests/%.c,$(R)/tests/%.so,$(src_aux))
+
+ifeq ($(V),1)
+say = @:
+Q :=
+else
+say = @printf '  %-5s %s\n'
+Q := @
+endif
+
+.PHONY: all demo check check-san fuzz fuzz-build install uninstall clean help deps programs headers-alone exports
+.DELETE_ON_ERROR:
+all: deps $(plugin_so) $(lib_so) $(ucx_so) $(command)
+
+deps:
+	@sh tools/packaging/deps.sh build
+
+# ---- compiling ------------------------------------------------------------------------------------------
+stamp := $(O)/flags
+flags := $(CC) $(CFLAGS) $(need) $(LDFLAGS) $(ldneed) $(ucx_cflags) $(TEST)
+$(shell mkdir -p $(O) && printf '%s\n' "$(subst ",\",$(flags))" | cmp -s - $(stamp) || printf '%s\n' "$(subst ",\",$(flags))" > $(stamp))
+
+define compile
+$(O)/$(1)/%.o: $(1)/%.c $(stamp) | deps
+	$$(say) CC $$<
+	@mkdir -p $$(@D)
+	$$(Q)$$(CC) $$(CPPFLAGS) $$(need) $$(isa_$$(notdir $$*)) $(2) -MMD -MP $$(CFLAGS) -c $$< -o $$@
+endef
+# One line per file that needs an instruction set.
+isa_kern_avx2   := -mavx2 -mbmi -mbmi2
+isa_kern_avx512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq
+
+$(eval $(call compile,compress,$(see_compress)))
+$(eval $(call compile,transport,$(see_transport) $(ucx_cflags)))
+$(eval $(call compile,plugin/core,$(see_core)))
+$(eval $(call compile,plugin/nccl,$(see_nccl)))
+$(eval $(call compile,tools,$(see_tools)))
+$(eval $(call compile,tests,$(see_tests) -DGW_SRC='"$(CURDIR)"' -DGW_OUT='"$(abspath $(R))"'))
+$(call obj,$(src_tools)): | $(B)/include/gradwire
+$(B)/include/gradwire:
+	@mkdir -p $(B)/include
+	@ln -sfn $(CURDIR)/include/gradwire $(B)/include/gradwire
+	@ln -sfn $(CURDIR)/include/nccl $(B)/include/nccl
+
+# ---- linking --------------------------------------------------------------------------------------------
+defs := -Wl,-z,defs
+so   = -shared $(if $(SAN),,$(defs)) -Wl,-z,nodelete -Wl,-z,relro -Wl,-z,now
+$(plugin_so): $(all_lib_objs) $(call obj,$(src_nccl)) plugin/nccl/nccl.map
+	$(say) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(so) -Wl,--version-script=plugin/nccl/nccl.map $(filter %.o,$^) $(LDFLAGS) $(ldneed) -ldl -o $@
+$(lib_so): $(all_lib_objs) plugin/core/gradwire.map
+	$(say) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(so) -Wl,-soname,libgradwire.so -Wl,--version-script=plugin/core/gradwire.map $(filter %.o,$^) $(LDFLAGS) $(ldneed) -ldl -o $@
+$(ucx_so): $(module_objs) transport/module.map
+	$(say) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(so) -Wl,--version-script=transport/module.map $(filter %.o,$^) $(LDFLAGS) $(ldneed) $(ucx_libs) -o $@
+$(command): $(call obj,$(src_tools))
+	$(say) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) $^ $(LDFLAGS) $(ldneed) -rdynamic $(json_libs) -ldl -lm -o $@
+
+$(R)/libgw.a: $(all_lib_objs) $(call obj,$(src_nccl) $(src_testlib) $(wildcard tools/host*.c))
+	$(say) AR $@
+	@mkdir -p $(@D)
+	@rm -f $@
+	$(Q)ar crs $@ $^
+$(programs): $(R)/tests/%: $(O)/tests/%.o $(R)/libgw.a
+	$(say) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) $< $(R)/libgw.a $(LDFLAGS) $(ldneed) -rdynamic $(cmocka_libs) -ldl -lm -o $@
+$(replays): $(R)/tests/%: $(O)/tests/%.o $(O)/tests/fuzz/replay.o $(R)/libgw.a
+	$(say) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) $< $(O)/tests/fuzz/replay.o $(R)/libgw.a $(LDFLAGS) $(ldneed) -ldl -lm -o $@
+$(aux_sos): $(R)/tests/%.so: $(O)/tests/%.o
+	$(say) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) -shared $< $(LDFLAGS) $(ldneed) -o $@
+
+# ---- testing --------------------------------------------------------------------------------------------
+programs: $(programs) $(replays) $(aux_sos)
+check-deps:
+	@sh tools/packaging/deps.sh check
+check: check-deps all
+	+@$(MAKE) --no-print-directory programs
+	@B=$(R) SAN=$(SAN) SEEDS=$(SEEDS) ONLY="$(ONLY)" sh tests/run
+demo: all
+	@B=$(R) sh tools/demo
+
+FUZZ_SECONDS ?= 10
+FUZZ_OUT := $(B)/fuzz
+fuzz:
+	@B=$(B) CLANG=$(CLANG) SECONDS_EACH=$(FUZZ_SECONDS) ONLY="$(ONLY)" CPPFLAGS='-DGW_VERSION="\"$(VERSION)\""' sh tests/fuzz/run
+
+headers-alone:
+	@sh tests/headers-alone $(CC)
+exports: all
+	@sh tests/exports $(plugin_so) $(lib_so) $(ucx_so)
+
+# ---- installing -----------------------------------------------------------------------------------------
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PREFIX)/include/gradwire
+	install -m 755 $(command) $(DESTDIR)$(PREFIX)/bin/gradwire
+	install -m 755 $(plugin_so) $(lib_so) $(ucx_so) $(DESTDIR)$(LIBDIR)/
+	install -m 644 include/gradwire/*.h $(DESTDIR)$(PREFIX)/include/gradwire/
+	sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' tools/packaging/gradwire.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/gradwire.pc
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/bin/gradwire $(DESTDIR)$(LIBDIR)/pkgconfig/gradwire.pc
+	rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,$(notdir $(plugin_so) $(lib_so) $(ucx_so)))
+	rm -rf $(DESTDIR)$(PREFIX)/include/gradwire
+clean:
+	rm -rf $(B)
+
+help:
+	@echo 'make                      build/gradwire, build/libnccl-net-gradwire.so, build/libgradwire.so, build/libgradwire-ucx.so'
+	@echo 'make demo                 real gradients between two ranks on this machine'
+	@echo 'make check                the tests (SAN=address,undefined or SAN=thread: under a sanitizer; ONLY=words: some of them)'
+	@echo 'make fuzz                 every fuzz target for FUZZ_SECONDS=10 (needs clang)'
+	@echo 'make headers-alone        every public header compiled alone, as C and as C++'
+	@echo 'make exports              what the libraries export, checked'
+	@echo 'make install uninstall    PREFIX=/usr/local DESTDIR='
+	@echo 'B=dir  out of tree        V=1 the commands   WERROR=1   CC= CFLAGS= LDFLAGS=   DEPS=no: never install a package'
+
+-include $(shell find $(O) -name '*.d' 2>/dev/null)

@@ -1,0 +1,37 @@
+/* codec.c - the registry. */
+#include <string.h>
+
+#include <base/check.h>
+
+#include "codecs.h"
+
+static const struct gw_codec *const all[] = {&gw_codec_raw, &gw_codec_group};
+
+const struct gw_codec *gw_codec_at(size_t i)
+{
+    return i < GW_LEN(all) ? all[i] : NULL;
+}
+
+const struct gw_codec *gw_codec_by_id(unsigned id)
+{
+    for (size_t i = 0; i < GW_LEN(all); i++)
+        if (all[i]->id == id)
+            return all[i];
+    return NULL;
+}
+
+const struct gw_codec *gw_codec_by_name(const char *name)
+{
+    for (size_t i = 0; name != NULL && i < GW_LEN(all); i++)
+        if (strcmp(all[i]->name, name) == 0)
+            return all[i];
+    return NULL;
+}
+
+size_t gw_codec_ws_max(void)
+{
+    size_t max = 0;
+    for (size_t i = 0; i < GW_LEN(all); i++)
+        max = gw_max_u64(max, all[i]->ws_bytes);
+    return max;
+}

@@ -1,0 +1,114 @@
+/* frame.c - the head before every encoded chunk.  Only gw_frame_write and gw_frame_read touch its
+ * bytes.
+ *
+ *  0       2     3       4      5       6        8         12         16       20        24      32
+ *  +-------+-----+-------+------+-------+--------+---------+----------+--------+---------+-------+
+ *  | magic | ver | codec | view | flags | header | raw len | wire len | count  | param   | check |
+ * payload
+ *  +-------+-----+-------+------+-------+--------+---------+----------+--------+---------+-------+
+ * little-endian */
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <gradwire/frame.h>
+
+#include <base/bytes.h>
+#include <base/check.h>
+
+#include "kern.h"
+
+void gw_frame_write(uint8_t out[GW_FRAME_BYTES], const struct gw_frame *f)
+{
+    gw_put16(out, GW_FRAME_MAGIC);
+    out[2] = GW_FRAME_VERSION;
+    out[3] = f->codec, out[4] = f->view, out[5] = f->flags;
+    gw_put16(out + 6, f->header_bytes);
+    gw_put32(out + 8, f->raw_bytes);
+    gw_put32(out + 12, f->wire_bytes);
+    gw_put32(out + 16, f->count);
+    gw_put32(out + 20, f->param);
+    gw_put64(out + 24, f->check);
+}
+
+gw_err gw_frame_read(const uint8_t *in, size_t in_len, struct gw_frame *f)
+{
+    if (in_len < GW_FRAME_BYTES || gw_get16(in) != GW_FRAME_MAGIC || in[2] != GW_FRAME_VERSION)
+        return GW_E_CORRUPT;
+    struct gw_frame h = {
+        .codec = in[3], .view = in[4], .flags = in[5], .header_bytes = gw_get16(in + 6)};
+    h.raw_bytes = gw_get32(in + 8), h.wire_bytes = gw_get32(in + 12), h.count = gw_get32(in + 16);
+    h.param = gw_get32(in + 20), h.check = gw_get64(in + 24);
+    if ((h.flags & ~GW_FRAME_FLAGS_KNOWN) != 0 || h.header_bytes != GW_FRAME_BYTES)
+        return GW_E_CORRUPT;
+    if (h.raw_bytes > GW_CHUNK_MAX || h.wire_bytes > in_len - GW_FRAME_BYTES)
+        return GW_E_CORRUPT;
+    if (!(h.flags & GW_FRAME_CHECK) && h.check != 0)
+        return GW_E_CORRUPT;
+    *f = h;
+    return GW_OK;
+}
+
+/* A list of hashes instead of one long hash, so that tiles can be hashed apart.  The list goes to
+ * the outer hash in rows: one of them covers a megabyte. */
+static uint64_t check_of(const uint8_t *raw, size_t len)
+{
+    enum { ROW = 64 };
+    const struct gw_kern *kern = gw_kern_get();
+    XXH3_state_t list;
+    uint8_t row[ROW * 8];
+    size_t held = 0;
+    XXH3_64bits_reset(&list);
+    for (size_t at = 0; at < len; at += GW_TILE_BYTES) {
+        gw_put64(row + held, kern->hash(raw + at, gw_min_u64(GW_TILE_BYTES, len - at)));
+        held += 8;
+        if (held == sizeof(row))
+            XXH3_64bits_update(&list, row, held), held = 0;
+    }
+    XXH3_64bits_update(&list, row, held);
+    return XXH3_64bits_digest(&list);
+}
+
+gw_err gw_frame_encode(const struct gw_codec *codec, const struct gw_coding *c, int check,
+                       const void *src, size_t src_len, void *dst, size_t dst_cap, size_t *dst_len,
+                       void *ws)
+{
+    uint8_t *out = dst;
+    size_t wire = 0;
+    uint32_t count = 0;
+    if (src_len > GW_CHUNK_MAX)
+        return GW_E_ARG;
+    if (dst_cap < GW_FRAME_BYTES)
+        return GW_RAW;
+    gw_err err = codec->encode(c, src, src_len, out + GW_FRAME_BYTES, dst_cap - GW_FRAME_BYTES,
+                               &wire, &count, ws);
+    if (err != GW_OK)
+        return err;
+    struct gw_frame f = {.codec = codec->id, .view = c->view, .header_bytes = GW_FRAME_BYTES};
+    f.raw_bytes = (uint32_t)src_len, f.wire_bytes = (uint32_t)wire, f.count = count,
+    f.param = c->param;
+    if (check)
+        f.flags = GW_FRAME_CHECK, f.check = check_of(src, src_len);
+    gw_frame_write(out, &f);
+    *dst_len = GW_FRAME_BYTES + wire;
+    return GW_OK;
+}
+
+gw_err gw_frame_decode(const void *in, size_t in_len, void *dst, size_t dst_len, void *ws)
+{
+    struct gw_frame f;
+    gw_err err = gw_frame_read(in, in_len, &f);
+    if (err != GW_OK)
+        return err;
+    const struct gw_codec *codec = gw_codec_by_id(f.codec);
+    if (codec == NULL)
+        return GW_E_NOSYS;
+    if (f.raw_bytes != dst_len || f.param != 0) /* no codec has parameters yet */
+        return GW_E_CORRUPT;
+    const uint8_t *payload = (const uint8_t *)in + f.header_bytes;
+    err = codec->decode(payload, f.wire_bytes, f.view, f.count, dst, dst_len, ws);
+    if (err == GW_OK && (f.flags & GW_FRAME_CHECK) && f.check != check_of(dst, dst_len))
+        return GW_E_CHECK;
+    return err;
+}

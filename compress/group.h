@@ -1,0 +1,54 @@
+/* group.h - one tile of the group codec.  The bytes are drawn in FORMAT.md; codec_group.c puts
+ * tiles into a payload. */
+#ifndef GW_COMPRESS_GROUP_H
+#define GW_COMPRESS_GROUP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <gradwire/codec.h>
+
+#include "kern.h"
+
+enum {
+    GW_TILE_UNIT = 16,                             /* lengths of the table count these */
+    GW_TILE_ZERO = 0,                              /* the length of a tile of zeros */
+    GW_TILE_STORED = GW_TILE_BYTES / GW_TILE_UNIT, /* the length of a tile that is not coded */
+    GW_TILE_CODED_MAX = GW_TILE_BYTES - GW_TILE_UNIT,
+    GW_TILE_LENGTH_BITS = 11,
+    /* the longest that gw_tile_encode can make of a tile: every group raw, their headers, a tail */
+    GW_TILE_ROOM = GW_TILE_BYTES + 2 * GW_TILE_GROUPS + GW_TILE_UNIT
+};
+
+/* The scratch of a call.  Escapes are gathered apart because they stand last in their tile. */
+struct gw_group_ws {
+    uint8_t tile[GW_TILE_ROOM];
+    uint8_t esc[GW_TILE_GROUPS * GW_CODES_BYTES + GW_GROUP_VALUES];
+    uint8_t group[GW_GROUP_BYTES_MAX];
+};
+
+/* Groups of a tile of n bytes; the last one may be short. */
+static inline size_t gw_tile_groups(enum gw_view view, size_t n)
+{
+    return (n / gw_view_shapes[view].width + GW_GROUP_VALUES - 1) / GW_GROUP_VALUES;
+}
+
+/* What a raw group of so many values takes. */
+static inline size_t gw_raw_bytes(enum gw_view view, size_t values)
+{
+    return values * gw_view_shapes[view].raw / GW_GROUP_VALUES;
+}
+
+/* Codes the n bytes (1..GW_TILE_BYTES) at src into out, which has GW_TILE_ROOM bytes, and answers
+ * the length. */
+size_t gw_tile_encode(const struct gw_kern *kern, enum gw_view view, const uint8_t *src, size_t n,
+                      uint8_t *out, struct gw_group_ws *ws);
+
+/* Decodes a tile from hostile bytes into exactly n.  *used_p: how many of the len bytes belonged to
+ * it. */
+gw_err gw_tile_decode(const struct gw_kern *kern, enum gw_view view, const uint8_t *in, size_t len,
+                      uint8_t *dst, size_t n, size_t *used_p, struct gw_group_ws *ws);
+
+/* 1 when a sample of at most 4 KiB says that coding these bytes in this view makes them smaller. */
+int gw_view_pays(enum gw_view view, const void *src, size_t len);
+#endif

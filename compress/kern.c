@@ -1,0 +1,53 @@
+/* kern.c - which table of inner loops this machine uses. */
+#include <stdatomic.h>
+
+#include "kern.h"
+
+const struct gw_view_shape gw_view_shapes[GW_VIEW_COUNT] = {
+    [GW_VIEW_BYTES] = {.width = 1, .body = 128, .raw = 256, .escapes = 127},
+    [GW_VIEW_BF16] = {.width = 2, .body = 384, .raw = 512, .escapes = 127},
+    [GW_VIEW_F32] = {.width = 4, .body = 896, .raw = 1024, .escapes = 127},
+    [GW_VIEW_F16] = {.width = 2, .body = 448, .raw = 512, .escapes = 63},
+    [GW_VIEW_F32_BF16] = {.width = 4, .body = 384, .raw = 512, .escapes = 127},
+};
+
+const struct gw_kern *gw_kern_at(size_t i)
+{
+    static const struct gw_kern *const all[] = {
+#if defined(__x86_64__)
+        &gw_kern_avx2,
+#endif
+        &gw_kern_scalar,
+    };
+    return i < sizeof(all) / sizeof(*all) ? all[i] : NULL;
+}
+
+static _Atomic(const struct gw_kern *) chosen;
+
+/* Two threads may both look; they find the same table.  The scalar one stands last and is usable
+ * everywhere. */
+static const struct gw_kern *choose(void)
+{
+    const struct gw_kern *kern;
+    for (size_t i = 0; (kern = gw_kern_at(i)) != NULL; i++)
+        if (kern->usable())
+            break;
+    atomic_store_explicit(&chosen, kern, memory_order_relaxed);
+    return kern;
+}
+
+const struct gw_kern *gw_kern_get(void)
+{
+    const struct gw_kern *kern = atomic_load_explicit(&chosen, memory_order_relaxed);
+    return kern != NULL ? kern : choose();
+}
+
+void gw_kern_force(const struct gw_kern *kern)
+{
+    atomic_store_explicit(&chosen, kern, memory_order_relaxed);
+}
+
+const char *gw_kern_name(void)
+{
+    return gw_kern_get()->name;
+}

@@ -1,0 +1,71 @@
+/* kern.h - the inner loops of the group codec: one table per instruction set, each with a name.
+ *
+ * The scalar table is the meaning; every other table gives the same bytes for the same input.  A
+ * kernel sees exactly one group of 256 values and trusts its arguments, except for what `decode`
+ * says about escapes: those come from the wire. */
+#ifndef GW_COMPRESS_KERN_H
+#define GW_COMPRESS_KERN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <gradwire/codec.h>
+
+enum {
+    GW_GROUP_VALUES = 256,
+    GW_CODES_BYTES = 128, /* 256 codes of 4 bits */
+    GW_TILE_GROUPS = 64,  /* most groups of a tile: the bytes view */
+    GW_GROUP_BYTES_MAX = 1024
+};
+
+/* The first byte of a group header; 1..253 is 1 + the number of escapes. */
+enum {
+    GW_KIND_ZERO = 0,
+    GW_KIND_WINDOW = 1,
+    GW_KIND_WINDOW_LAST = 253,
+    GW_KIND_SPARSE = 254,
+    GW_KIND_RAW = 255
+};
+
+/* What a view makes of one group. */
+struct gw_view_shape {
+    uint8_t width;    /* bytes of a value in memory */
+    uint16_t body;    /* bytes of a window group, without its escapes */
+    uint16_t raw;     /* bytes of a raw group */
+    uint16_t escapes; /* more than these and raw is not longer */
+};
+extern const struct gw_view_shape gw_view_shapes[GW_VIEW_COUNT];
+
+struct gw_kern {
+    const char *name;
+    int (*usable)(void);
+    /* 1 when all n bytes are 0, and when the low half of each of the n / 4 u32 is */
+    int (*zero)(const void *p, size_t n);
+    int (*low_zero)(const void *p, size_t n);
+    /* XXH3-64 */
+    uint64_t (*hash)(const void *p, size_t n);
+    /* Codes 256 values and answers the group's kind.  body: room for `raw` bytes, which hold
+     * nothing of use after ZERO and RAW.  esc: room for 256 bytes, kind - 1 of them are set. *top_p
+     * is 0 after ZERO and RAW. */
+    unsigned (*encode[GW_VIEW_COUNT])(const uint8_t *src, uint8_t *body, uint8_t *esc,
+                                      uint8_t *top_p);
+    /* Decodes a window group.  0 when the codes ask for another number of escapes than n; never
+     * reads more than n. */
+    int (*decode[GW_VIEW_COUNT])(const uint8_t *body, unsigned top, const uint8_t *esc, unsigned n,
+                                 uint8_t *dst);
+};
+
+extern const struct gw_kern gw_kern_scalar;
+#if defined(__x86_64__)
+extern const struct gw_kern gw_kern_avx2;
+#endif
+
+/* Walks all tables, best first, usable here or not; NULL ends it. */
+const struct gw_kern *gw_kern_at(size_t i);
+
+/* The table in use: the first usable one, found at the first call. */
+const struct gw_kern *gw_kern_get(void);
+
+/* For tests: use this table from now on in every thread; NULL goes back to the best. */
+void gw_kern_force(const struct gw_kern *kern);
+#endif

@@ -1,0 +1,87 @@
+/* codec.h - a codec is a value and pure functions.
+ *
+ * No state outlives a call, nothing is allocated, printed or locked, any bytes may be given to `decode`, and the same input
+ * gives the same output, bit for bit, on every machine and kernel.  Any number of threads may use one codec at once, each
+ * with its own scratch. */
+#ifndef GRADWIRE_CODEC_H
+#define GRADWIRE_CODEC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A tile is what can be decoded and hashed on its own; a chunk is what one call takes, at most this much. */
+enum { GW_TILE_BYTES = 16384, GW_CHUNK_MAX = 1 << 30 };
+
+/* How a codec reads the bytes of a tile.  Numbers are on the wire and for ever. */
+enum gw_view {
+    GW_VIEW_BYTES = 0,
+    GW_VIEW_BF16 = 1,
+    GW_VIEW_F32 = 2,
+    GW_VIEW_F16 = 3,
+    GW_VIEW_F32_BF16 = 4, /* f32 whose low halves are all zero */
+    GW_VIEW_COUNT
+};
+
+/* What one call of encode is told.  `size` is sizeof(struct gw_coding). */
+struct gw_coding {
+    uint32_t size;
+    uint8_t view;    /* enum gw_view: what gw_view_pick said of this message */
+    uint8_t type;    /* element type for lossy codecs; 0 */
+    uint16_t flags;  /* 0 */
+    uint32_t param;  /* codec's own; 0 */
+    uint64_t seed;   /* stochastic rounding: hash of (seed, first + index) */
+    uint64_t first;
+    float *residual; /* error feedback; NULL */
+};
+
+enum gw_trait {
+    GW_TRAIT_LOSSY = 1,      /* what comes back is not what went in */
+    GW_TRAIT_FIXED_RATE = 2, /* wire size follows from the count alone */
+    GW_TRAIT_STORED = 4      /* raw: never codes anything */
+};
+
+/* Ids are on the wire: 0 raw, 1 group; never reused. */
+enum gw_codec_id { GW_CODEC_RAW = 0, GW_CODEC_GROUP = 1, GW_CODEC_IDS = 64 };
+
+struct gw_codec {
+    uint8_t id;
+    const char *name;
+    uint32_t traits;
+    size_t ws_bytes; /* scratch the caller lends to every call, 64-byte aligned */
+    /* the largest payload encode may write for src_len bytes, without the frame head */
+    size_t (*bound)(size_t src_len, const struct gw_coding *c);
+    /* GW_OK, or GW_RAW from a sample or when dst_cap is short; count_p gets the frame's `count` */
+    gw_err (*encode)(const struct gw_coding *c, const void *src, size_t src_len, void *dst, size_t dst_cap,
+                     size_t *dst_len, uint32_t *count_p, void *ws);
+    /* src: payload without its head.  GW_E_CORRUPT on anything that does not give exactly dst_len bytes */
+    gw_err (*decode)(const void *src, size_t src_len, uint8_t view, uint32_t count, void *dst, size_t dst_len, void *ws);
+    /* decodes floats and adds scale * value to dst; GW_E_NOSYS where the codec has none */
+    gw_err (*decode_add)(const void *src, size_t src_len, uint8_t view, uint32_t count, void *dst, size_t dst_len,
+                         float scale, void *ws);
+};
+
+/* By id or by name (exact); NULL where there is none.  gw_codec_at walks the registry, NULL ends it. */
+GW_API const struct gw_codec *gw_codec_by_id(unsigned id);
+GW_API const struct gw_codec *gw_codec_by_name(const char *name);
+GW_API const struct gw_codec *gw_codec_at(size_t i);
+
+/* Largest ws_bytes of all codecs. */
+GW_API size_t gw_codec_ws_max(void);
+
+/* Which view suits these bytes: a pure function of an integer-only sample of at most 4 KiB spread over them.  *pays_p (may
+ * be NULL) is 0 where the sample says that no lossless codec would shrink them. */
+GW_API enum gw_view gw_view_pick(const void *src, size_t len, int *pays_p);
+
+/* The name of the kernel set in use: "scalar", "avx2", ... */
+GW_API const char *gw_kern_name(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

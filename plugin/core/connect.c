@@ -1,0 +1,552 @@
+/* connect.c - how a comm comes to be and goes: listen, connect, accept, register, close.  Read gw_connect and gw_accept; both
+ * walk the same stages (enum stage), one step a call. */
+#include "ctx.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <base/bytes.h>
+#include <base/check.h>
+#include <base/clock.h>
+
+#include "stat.h"
+#include "work.h"
+
+enum { LINGER_MS = 5000 };
+
+static const struct gw_env real_env;
+
+static uint64_t env_now(void *unused)
+{
+    (void)unused;
+    return gw_now_ns();
+}
+
+static const struct gw_env real_env = { .now_ns = env_now, .post = gw_work_post, .workers = gw_work_count };
+
+/* ---- a connection being made ---- */
+
+enum stage { ST_HELLO, ST_ANSWER, ST_JOIN };
+
+struct gw_pending {
+    struct gw_list link;
+    uint64_t id;
+    uint8_t token[GW_TOKEN_BYTES];
+    enum stage stage;
+    int is_send;
+    struct gw_ctx *ctx;
+    struct gw_dev *dev;
+    struct gw_guest *guest;
+    struct gw_lane *lane;
+    struct gw_hello mine, theirs;
+    struct gw_agreed agreed;
+    uint64_t deadline_ns;
+};
+
+struct gw_listener {
+    struct gw_list link;
+    struct gw_ctx *ctx;
+    struct gw_dev *dev;
+    struct gw_door *door;
+    struct gw_pending *arrival; /* its hello was right; not yet a comm */
+    uint8_t token[GW_TOKEN_BYTES];
+};
+
+static void pending_free(struct gw_pending *p)
+{
+    if (p == NULL)
+        return;
+    if (p->guest != NULL)
+        gw_guest_close(p->guest);
+    if (p->lane != NULL) {
+        struct gw_place_table *places = (struct gw_place_table *)(uintptr_t)p->lane->places;
+        p->dev->ops->close(p->lane);
+        free(places);
+    }
+    free(p);
+}
+
+static void fill_hello(struct gw_pending *p)
+{
+    struct gw_hello *h = &p->mine;
+    const struct gw_conf *conf = &gw_proc.conf;
+
+    h->version_min = GW_WIRE_VERSION_MIN, h->version_max = GW_WIRE_VERSION;
+    h->caps = p->lane->caps;
+    h->pid = (uint32_t)getpid();
+    h->chunk_bytes = conf->chunk_bytes;
+    h->codecs = 1u << GW_CODEC_RAW | (gw_proc.codec ? 1ull << gw_proc.codec->id : 0);
+    h->check = (uint8_t)conf->check;
+    h->role = p->is_send ? 1 : 2;
+    memcpy(h->token, p->token, sizeof h->token);
+    snprintf(h->host, sizeof h->host, "%s", gw_proc.host);
+    snprintf(h->lane, sizeof h->lane, "%s", p->dev->ops->name);
+    snprintf(h->build, sizeof h->build, "%s", GW_VERSION);
+}
+
+static gw_err make_lane(struct gw_pending *p)
+{
+    struct gw_place_table *places = NULL;
+    gw_err err = p->dev->ops->make(p->dev->lane_dev, &p->lane);
+
+    if (err == GW_OK && !p->is_send)
+        err = gw_places_new(p->dev->slab, p->lane->paths, &places);
+    if (err == GW_OK) {
+        p->lane->places = places;
+        err = p->dev->ops->local(p->lane, &p->mine.blob);
+    }
+    if (err == GW_OK)
+        fill_hello(p);
+    return err;
+}
+
+static gw_err pending_new(struct gw_ctx *ctx, struct gw_dev *dev, int is_send, const uint8_t *token,
+                          struct gw_pending **p_p)
+{
+    struct gw_pending *p = calloc(1, sizeof *p);
+    gw_err err;
+
+    if (p == NULL)
+        return GW_E_NOMEM;
+    p->ctx = ctx, p->dev = dev, p->is_send = is_send;
+    memcpy(p->token, token, sizeof p->token);
+    gw_list_init(&p->link);
+    p->deadline_ns = gw_now_ns() + (uint64_t)gw_proc.conf.connect_timeout_ms * 1000000;
+    err = make_lane(p);
+    if (err != GW_OK) {
+        gw_log(ctx->log, GW_LOG_ERROR, "gradwire " GW_VERSION " %s: op=%s local=\"%s pid %d %s\": the lane cannot be made: "
+               "%s. Next: check open files (ulimit -n), /dev/shm and the lines before this one", gw_err_name(err),
+               is_send ? "connect" : "accept", gw_proc.host, (int)getpid(), dev->net.name, gw_err_text(err));
+        pending_free(p);
+        return err;
+    }
+    *p_p = p;
+    return GW_OK;
+}
+
+/* ---- from a pending to a comm ---- */
+
+static void tell_fail(void *arg, const struct gw_fail *f)
+{
+    struct gw_comm *comm = arg;
+    if (comm->control != NULL)
+        gw_control_fail(comm->control, f);
+}
+
+static void listen_now(void *arg)
+{
+    struct gw_comm *comm = arg;
+    if (comm->control != NULL)
+        gw_control_read_now(comm->control);
+}
+
+/* The peers of this communicator's other connections learn the cause; nobody else does. */
+static void broke(void *arg, const struct gw_fail *f)
+{
+    struct gw_comm *comm = arg;
+    struct gw_fail told = *f;
+
+    told.told = 1;
+    pthread_mutex_lock(&comm->ctx->lock);
+    gw_list_each (node, &comm->ctx->comms) {
+        struct gw_comm *other = gw_list_of(node, struct gw_comm, link);
+        if (other != comm && other->control != NULL)
+            gw_control_fail(other->control, &told);
+    }
+    pthread_mutex_unlock(&comm->ctx->lock);
+}
+
+static void fill_parts(const struct gw_pending *p, struct gw_comm_parts *parts)
+{
+    int alone = (p->ctx->flags & GW_CONFIG_ALONE) != 0;
+    int common = gw_proc.codec != NULL && (p->agreed.codecs >> gw_proc.codec->id & 1);
+
+    *parts = (struct gw_comm_parts){
+        .env = &real_env,
+        .log = p->ctx->log,
+        .lane = p->lane,
+        .lane_dev = p->dev->lane_dev,
+        .slab = p->dev->slab,
+        .codec = common ? gw_proc.codec : NULL,
+        .agreed = p->agreed,
+        .mode = (enum gw_policy_mode)gw_proc.conf.policy,
+        .window_fixed = gw_proc.conf.window_bytes,
+        .hint_simple = &p->ctx->hint_simple,
+        .said = alone ? NULL : &p->ctx->said,
+        .is_send = p->is_send,
+        .tell_fail = tell_fail,
+        .listen_now = listen_now,
+        .broke = alone ? NULL : broke,
+    };
+    snprintf(parts->local, sizeof parts->local, "%.50s pid %u %s", gw_proc.host, p->mine.pid, p->dev->net.name);
+    snprintf(parts->peer, sizeof parts->peer, "%.50s pid %u", p->theirs.host, p->theirs.pid);
+}
+
+static gw_err finish(struct gw_pending *p, struct gw_comm **comm_p)
+{
+    struct gw_control_conf conf;
+    struct gw_comm_parts parts;
+    struct gw_comm *comm;
+    gw_err err;
+
+    fill_parts(p, &parts);
+    err = gw_comm_new(&parts, &comm);
+    if (err != GW_OK)
+        return err;
+    comm->is.arg = comm;
+    comm->ctx = p->ctx;
+    p->lane = NULL;
+    gw_control_conf_fill(&conf, p->ctx->log);
+    err = gw_control_watch(&conf, p->guest, &comm->watched, &comm->control);
+    p->guest = NULL;
+    if (err != GW_OK) {
+        p->dev->ops->close(comm->is.lane);
+        gw_comm_free(comm);
+        return err;
+    }
+    pthread_mutex_lock(&p->ctx->lock);
+    gw_list_append(&p->ctx->comms, &comm->link);
+    pthread_mutex_unlock(&p->ctx->lock);
+    pthread_mutex_lock(&gw_proc.lock);
+    gw_proc.users++;
+    pthread_mutex_unlock(&gw_proc.lock);
+    gw_stat_lane(comm->is.lane->name);
+    gw_stat_add(&gw_stat->comms_open, 1);
+    *comm_p = comm;
+    return GW_OK;
+}
+
+static gw_err say_why(const struct gw_pending *p, gw_err err, const char *text)
+{
+    const char *peer = p->guest ? gw_guest_peer(p->guest) : "?";
+
+    gw_log(p->ctx->log, GW_LOG_ERROR,
+           "gradwire " GW_VERSION " %s: op=%s local=\"%s pid %d %s\" peer=\"%s\": %s. Next: %s", gw_err_name(err),
+           p->is_send ? "connect" : "accept", gw_proc.host, (int)getpid(), p->dev->net.name, peer, text,
+           err == GW_E_VERSION || err == GW_E_SETTING || err == GW_E_REFUSED
+               ? "give both hosts the same gradwire and the same settings"
+               : "see that the peer runs gradwire too (NCCL_NET=gradwire on every rank) and that no firewall stands between; "
+                 "GRADWIRE_CONNECT_TIMEOUT sets the limit");
+    return err;
+}
+
+static gw_err join(struct gw_pending *p, struct gw_comm **comm_p)
+{
+    gw_err err = p->dev->ops->join(p->lane, &p->theirs.blob);
+
+    if (err == GW_AGAIN && gw_now_ns() > p->deadline_ns)
+        return say_why(p, GW_E_TIMEOUT, "the lane did not come up in time");
+    if (err == GW_AGAIN)
+        return err;
+    if (err != GW_OK)
+        return say_why(p, err, gw_err_text(err));
+    return finish(p, comm_p);
+}
+
+/* ---- connect ---- */
+
+static struct gw_pending *find_pending(struct gw_ctx *ctx, const struct gw_handle *h)
+{
+    gw_list_each (node, &ctx->pendings) {
+        struct gw_pending *p = gw_list_of(node, struct gw_pending, link);
+        if (h->local != 0 && p->id == h->local && gw_same_secret(p->token, h->token, GW_TOKEN_BYTES))
+            return p;
+    }
+    return NULL;
+}
+
+static gw_err start_connect(struct gw_ctx *ctx, int dev_index, struct gw_handle *h, struct gw_pending **p_p)
+{
+    struct gw_control_conf conf;
+    struct gw_dev *dev;
+    struct gw_pending *p;
+    gw_err err = gw_proc_device(dev_index, ctx->log, &dev);
+
+    if (err == GW_OK)
+        err = pending_new(ctx, dev, 1, h->token, &p);
+    if (err != GW_OK)
+        return err;
+    gw_control_conf_fill(&conf, ctx->log);
+    err = gw_dial_start(&conf, h, &p->mine, &p->guest);
+    if (err != GW_OK) {
+        say_why(p, err, "no connection can be started to the address in the handle");
+        pending_free(p);
+        return err;
+    }
+    pthread_mutex_lock(&ctx->lock);
+    h->local = p->id = ++ctx->pending_last;
+    gw_list_append(&ctx->pendings, &p->link);
+    pthread_mutex_unlock(&ctx->lock);
+    *p_p = p;
+    return GW_OK;
+}
+
+static gw_err step_connect(struct gw_pending *p, struct gw_comm **comm_p)
+{
+    struct gw_reject why = { 0 };
+    gw_err err;
+
+    if (p->stage == ST_HELLO) {
+        err = gw_dial_poll(p->guest, &p->theirs, &why);
+        if (err == GW_AGAIN)
+            return err;
+        if (err == GW_OK)
+            err = gw_hello_agree(&p->mine, &p->theirs, &p->agreed, &why);
+        if (err != GW_OK)
+            return say_why(p, err, why.text[0] ? why.text : gw_err_text(err));
+        p->stage = ST_JOIN;
+    }
+    return join(p, comm_p);
+}
+
+static void unlist(struct gw_ctx *ctx, struct gw_pending *p)
+{
+    pthread_mutex_lock(&ctx->lock);
+    gw_list_remove(&p->link);
+    pthread_mutex_unlock(&ctx->lock);
+}
+
+gw_err gw_connect(struct gw_ctx *ctx, int dev, void *handle, struct gw_comm **comm_p)
+{
+    struct gw_handle h;
+    struct gw_pending *p;
+    gw_err err = gw_handle_read(handle, &h);
+
+    *comm_p = NULL;
+    if (err != GW_OK) {
+        gw_log(ctx->log, GW_LOG_ERROR, "gradwire " GW_VERSION " %s: op=connect: the handle is not one of this gradwire (%s). "
+               "Next: give every rank the same plugin (NCCL_NET=gradwire on all of them)", gw_err_name(err),
+               gw_err_text(err));
+        return err;
+    }
+    pthread_mutex_lock(&ctx->lock);
+    p = find_pending(ctx, &h);
+    pthread_mutex_unlock(&ctx->lock);
+    if (p == NULL) {
+        err = start_connect(ctx, dev, &h, &p);
+        if (err != GW_OK)
+            return err;
+        gw_handle_write(handle, &h);
+    }
+    err = step_connect(p, comm_p);
+    if (err == GW_AGAIN)
+        return err;
+    h.local = 0;
+    gw_handle_write(handle, &h);
+    unlist(ctx, p);
+    pending_free(p);
+    return err;
+}
+
+/* ---- listen, accept ---- */
+
+gw_err gw_listen(struct gw_ctx *ctx, int dev, void *handle, struct gw_listener **listener_p)
+{
+    struct gw_control_conf conf;
+    struct gw_handle h;
+    struct gw_listener *l;
+    gw_err err;
+
+    l = calloc(1, sizeof *l);
+    if (l == NULL)
+        return GW_E_NOMEM;
+    l->ctx = ctx;
+    err = gw_proc_device(dev, ctx->log, &l->dev);
+    if (err != GW_OK)
+        goto free_listener;
+    gw_control_conf_fill(&conf, ctx->log);
+    err = gw_door_open(&conf, l->dev->net.addr, l->dev->net.addrs, &l->door, &h);
+    if (err != GW_OK)
+        goto free_listener;
+    memcpy(l->token, h.token, sizeof l->token);
+    gw_handle_write(handle, &h);
+    pthread_mutex_lock(&ctx->lock);
+    gw_list_append(&ctx->listeners, &l->link);
+    pthread_mutex_unlock(&ctx->lock);
+    *listener_p = l;
+    return GW_OK;
+
+free_listener:
+    free(l);
+    return err;
+}
+
+static void listener_free(struct gw_listener *l)
+{
+    pending_free(l->arrival);
+    gw_door_close(l->door);
+    free(l);
+}
+
+void gw_listener_close(struct gw_listener *l)
+{
+    if (l == NULL)
+        return;
+    pthread_mutex_lock(&l->ctx->lock);
+    gw_list_remove(&l->link);
+    pthread_mutex_unlock(&l->ctx->lock);
+    listener_free(l);
+}
+
+/* Somebody has said a right hello: agree or refuse, before any lane is opened. */
+static gw_err welcome(struct gw_listener *l, struct gw_guest *guest, const struct gw_hello *theirs)
+{
+    struct gw_reject why = { 0 };
+    struct gw_pending *p = NULL;
+    gw_err err = pending_new(l->ctx, l->dev, 0, l->token, &p);
+
+    if (err == GW_OK) {
+        p->guest = guest, p->theirs = *theirs;
+        err = gw_hello_agree(&p->mine, theirs, &p->agreed, &why);
+    } else {
+        snprintf(why.text, sizeof why.text, "%.200s cannot open its lane: %s", gw_proc.host, gw_err_text(err));
+        why.code = err;
+    }
+    if (err == GW_OK) {
+        p->stage = ST_ANSWER;
+        l->arrival = p;
+        return GW_OK;
+    }
+    if (p != NULL) {
+        say_why(p, err, why.text);
+        p->guest = NULL;
+    }
+    snprintf(why.host, sizeof why.host, "%s", gw_proc.host);
+    gw_guest_reject(guest, &why);
+    pending_free(p);
+    return err;
+}
+
+static gw_err step_accept(struct gw_pending *p, struct gw_comm **comm_p)
+{
+    if (p->stage == ST_ANSWER) {
+        gw_err err = gw_guest_answer(p->guest, &p->mine);
+        if (err == GW_AGAIN && gw_now_ns() <= p->deadline_ns)
+            return err;
+        if (err != GW_OK)
+            return say_why(p, err == GW_AGAIN ? GW_E_TIMEOUT : err, "the peer left before our hello was written");
+        p->stage = ST_JOIN;
+    }
+    return join(p, comm_p);
+}
+
+gw_err gw_accept(struct gw_listener *l, struct gw_comm **comm_p)
+{
+    struct gw_guest *guest;
+    struct gw_hello theirs;
+    gw_err err;
+
+    *comm_p = NULL;
+    if (l->arrival == NULL) {
+        err = gw_door_poll(l->door, &guest, &theirs);
+        if (err == GW_OK)
+            err = welcome(l, guest, &theirs);
+        if (err != GW_OK)
+            return err;
+    }
+    err = step_accept(l->arrival, comm_p);
+    if (err == GW_AGAIN)
+        return err;
+    pending_free(l->arrival);
+    l->arrival = NULL;
+    return err;
+}
+
+void gw_pending_free_all(struct gw_ctx *ctx)
+{
+    gw_list_each_safe (node, tmp, &ctx->pendings)
+        pending_free(gw_list_of(node, struct gw_pending, link));
+    gw_list_each_safe (node, tmp, &ctx->listeners)
+        listener_free(gw_list_of(node, struct gw_listener, link));
+}
+
+/* ---- memory ---- */
+
+gw_err gw_reg(struct gw_comm *comm, void *base, size_t bytes, struct gw_mem **mem_p)
+{
+    struct gw_mem *mem = calloc(1, sizeof *mem);
+    gw_err err;
+
+    if (mem == NULL)
+        return GW_E_NOMEM;
+    /* only receive-side registrations may be written from afar */
+    err = comm->is.lane->ops->reg(comm->is.lane_dev, base, bytes, !comm->is.is_send, &mem->region);
+    if (err != GW_OK) {
+        free(mem);
+        return err;
+    }
+    mem->comm = comm;
+    pthread_mutex_lock(&comm->mem_lock);
+    mem->ordinal = atomic_fetch_add(&comm->mem_count, 1);
+    gw_list_append(&comm->mems, &mem->link);
+    pthread_mutex_unlock(&comm->mem_lock);
+    *mem_p = mem;
+    return GW_OK;
+}
+
+void gw_dereg(struct gw_comm *comm, struct gw_mem *mem)
+{
+    if (mem == NULL)
+        return;
+    if (atomic_load_explicit(&mem->live, memory_order_acquire) > 0 && gw_comm_take(comm)) {
+        if (comm->outstanding > 0)
+            gw_comm_fail(comm, GW_E_CLOSED, 0, "memory was deregistered with %u requests open on its connection",
+                         comm->outstanding);
+        gw_comm_down(comm);
+    }
+    pthread_mutex_lock(&comm->mem_lock);
+    gw_list_remove(&mem->link);
+    pthread_mutex_unlock(&comm->mem_lock);
+    comm->is.lane->ops->dereg(comm->is.lane_dev, &mem->region);
+    free(mem);
+}
+
+/* ---- close ---- */
+
+static void fill_bye(const struct gw_comm *comm, struct gw_bye *bye)
+{
+    memset(bye, 0, sizeof *bye);
+    bye->receiver = !comm->is.is_send;
+    bye->lowest = comm->number; /* nothing is open: a close with open requests says fail instead */
+}
+
+static void say_goodbye(struct gw_comm *comm)
+{
+    struct gw_fail f = { .code = GW_E_CLOSED, .pid = (uint32_t)getpid() };
+    struct gw_bye bye;
+    int in_order = !atomic_load(&comm->broken) && comm->outstanding == 0;
+
+    if (!atomic_load(&comm->broken) && comm->outstanding > 0) {
+        snprintf(f.text, sizeof f.text, "closed with %u of its requests open", comm->outstanding);
+        snprintf(f.host, sizeof f.host, "%s", gw_proc.host);
+        gw_control_fail(comm->control, &f);
+    }
+    fill_bye(comm, &bye);
+    gw_control_bye(comm->control, in_order ? &bye : NULL, LINGER_MS);
+}
+
+void gw_comm_close(struct gw_comm *comm)
+{
+    int taken;
+
+    if (comm == NULL)
+        return;
+    taken = gw_comm_take(comm);
+    pthread_mutex_lock(&comm->ctx->lock);
+    gw_list_remove(&comm->link);
+    pthread_mutex_unlock(&comm->ctx->lock);
+    say_goodbye(comm);
+    if (taken)
+        gw_comm_down(comm);
+    gw_list_each_safe (node, tmp, &comm->mems) {
+        struct gw_mem *mem = gw_list_of(node, struct gw_mem, link);
+        comm->is.lane->ops->dereg(comm->is.lane_dev, &mem->region);
+        free(mem);
+    }
+    comm->is.lane->ops->close(comm->is.lane);
+    gw_comm_free(comm);
+    __atomic_fetch_sub(&gw_stat->comms_open, 1, __ATOMIC_RELAXED);
+    gw_proc_leave();
+}

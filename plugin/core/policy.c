@@ -1,0 +1,145 @@
+/* policy.c - W, Cover and the gate for bytes that do not shrink. */
+#include "policy.h"
+
+#include <string.h>
+
+#include <base/check.h>
+
+enum {
+    RATE_BYTES = 256 << 10,   /* a rate is taken over at least this much ... */
+    RATE_NS = 500000,         /* ... and this long: reports come in bursts */
+    FIRST_WINDOW = 1 << 20,   /* until the link was measured */
+    GUESS_NS_KIB = 1000,      /* about 1 GB/s, until a codec has run */
+    SKIP_FIRST = 8,
+    SKIP_MAX = 1024,
+    NS_PER_S = 1000000000
+};
+
+void gw_policy_init(struct gw_policy *p, enum gw_policy_mode mode, uint32_t chunk_bytes, uint64_t window_fixed)
+{
+    memset(p, 0, sizeof *p);
+    p->mode = mode;
+    p->chunk_bytes = chunk_bytes;
+    p->window_fixed = window_fixed;
+    p->encode_ns_kib = p->decode_ns_kib = GUESS_NS_KIB;
+    p->skip_next = SKIP_FIRST;
+}
+
+uint64_t gw_policy_on_way(const struct gw_policy *p)
+{
+    return p->posted - p->landed;
+}
+
+void gw_policy_posted(struct gw_policy *p, uint64_t bytes, uint64_t now_ns)
+{
+    p->posted += bytes;
+    if (p->mark_tail - p->mark_head < GW_MARKS) {
+        p->mark[p->mark_tail % GW_MARKS].total = p->posted;
+        p->mark[p->mark_tail++ % GW_MARKS].ns = now_ns;
+    }
+}
+
+/* The largest of the last few samples: a sample can only be too small (the link waited for us), except for bursts, which
+ * the least length of a sample evens out. */
+static void rate_sample(struct gw_policy *p, uint64_t bytes, uint64_t ns)
+{
+    p->rate[p->rate_at++ % GW_RATES] = (uint64_t)((double)bytes * NS_PER_S / (double)ns);
+    p->rate_max = 0;
+    for (int i = 0; i < GW_RATES; i++)
+        p->rate_max = gw_max_u64(p->rate_max, p->rate[i]);
+}
+
+static void measure_rate(struct gw_policy *p, uint64_t now_ns)
+{
+    uint64_t bytes = p->landed - p->since_landed;
+    uint64_t ns = now_ns - p->since_ns;
+
+    if (p->since_ns != 0 && bytes >= RATE_BYTES && ns >= RATE_NS) {
+        rate_sample(p, bytes, ns);
+        p->since_ns = 0;
+    }
+    if (p->landed == p->posted)
+        p->since_ns = 0; /* the link will idle: what comes next is no measure of it */
+    else if (p->since_ns == 0)
+        p->since_ns = now_ns, p->since_landed = p->landed;
+}
+
+void gw_policy_landed(struct gw_policy *p, uint64_t total, uint64_t now_ns)
+{
+    if (total <= p->landed || total > p->posted)
+        return;
+    p->landed = total;
+    while (p->mark_head != p->mark_tail && p->mark[p->mark_head % GW_MARKS].total <= total) {
+        uint64_t took = now_ns - p->mark[p->mark_head++ % GW_MARKS].ns;
+        if (p->delay_ns == 0 || took < p->delay_ns)
+            p->delay_ns = gw_max_u64(took, 1);
+    }
+    measure_rate(p, now_ns);
+}
+
+static uint64_t chunk_ns(uint64_t ns_kib, uint32_t chunk_bytes)
+{
+    return ns_kib * chunk_bytes >> 10;
+}
+
+/* double: a product of a rate and a time passes 64 bits at 400 Gbit/s and some seconds */
+static uint64_t bytes_in(uint64_t rate, uint64_t ns)
+{
+    return (uint64_t)((double)rate * (double)ns / NS_PER_S);
+}
+
+uint64_t gw_policy_window(const struct gw_policy *p)
+{
+    if (p->window_fixed != 0)
+        return gw_max_u64(p->window_fixed, p->chunk_bytes);
+    if (p->rate_max == 0)
+        return gw_max_u64(FIRST_WINDOW, p->chunk_bytes);
+    return gw_max_u64(p->chunk_bytes,
+                      bytes_in(p->rate_max, p->delay_ns + chunk_ns(p->encode_ns_kib, p->chunk_bytes)));
+}
+
+int gw_policy_cover(const struct gw_policy *p, uint64_t backlog)
+{
+    uint64_t held;
+
+    if (p->mode == GW_POLICY_ALWAYS)
+        return 1;
+    if (p->mode == GW_POLICY_NEVER || p->rate_max == 0)
+        return 0;
+    held = p->wait_ns + chunk_ns(p->encode_ns_kib, p->chunk_bytes) + chunk_ns(p->decode_ns_kib, p->chunk_bytes) +
+           p->delay_ns;
+    return bytes_in(p->rate_max, held + held / 4) <= backlog;
+}
+
+int gw_policy_try(struct gw_policy *p)
+{
+    if (p->mode == GW_POLICY_ALWAYS)
+        return 1;
+    if (p->mode == GW_POLICY_NEVER)
+        return 0;
+    if (p->skip == 0)
+        return 1;
+    p->skip--;
+    return 0;
+}
+
+static uint64_t average(uint64_t old, uint64_t sample, uint32_t seen)
+{
+    return seen == 0 ? sample : (old * 7 + sample) / 8;
+}
+
+void gw_policy_encoded(struct gw_policy *p, uint64_t bytes, uint64_t wait_ns, uint64_t run_ns, int shrank)
+{
+    if (shrank) {
+        uint64_t ns_kib = gw_max_u64(run_ns * 1024 / gw_max_u64(bytes, 1), 1);
+        p->encode_ns_kib = average(p->encode_ns_kib, ns_kib, p->jobs_seen);
+        p->decode_ns_kib = p->encode_ns_kib;
+        p->skip_next = SKIP_FIRST;
+    } else {
+        p->skip = p->skip_next;
+        p->skip_next = p->skip_next < SKIP_MAX ? p->skip_next * 2 : SKIP_MAX;
+    }
+    p->wait_ns = average(p->wait_ns, wait_ns, p->jobs_seen);
+    if (p->jobs_seen < UINT32_MAX)
+        p->jobs_seen++;
+}

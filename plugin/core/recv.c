@@ -1,0 +1,339 @@
+/* recv.c - what a receiver does: says its offers, counts what lands, decodes, grants pieces again, tells what has landed.
+ * Read gw_recv_event, then gw_recv_progress. */
+#include "comm.h"
+
+#include <string.h>
+
+#include <base/bytes.h>
+#include <base/check.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "stat.h"
+
+static struct gw_cell *cell_of(struct gw_comm *comm, const struct gw_req *req, unsigned piece)
+{
+    return &comm->lent[req->index * GW_PIECES_MAX + piece];
+}
+
+static gw_err say(struct gw_comm *comm, const void *msg, uint32_t len)
+{
+    gw_err err = comm->is.lane->ops->msg(comm->is.lane, msg, len);
+
+    if (err == GW_AGAIN)
+        return err;
+    if (err != GW_OK) {
+        comm->lane_err = err, comm->lane_failed_ns = gw_comm_now(comm) | 1;
+        return GW_AGAIN;
+    }
+    gw_stat_add(&gw_stat->control_msgs, 1);
+    comm->worked++;
+    return GW_OK;
+}
+
+/* ---- offers ---- */
+
+static void say_offer(struct gw_comm *comm, struct gw_req *req)
+{
+    const struct gw_recv *r = &req->r;
+    struct gw_offer o = { .number = r->number, .buffers = r->n, .pieces = r->pieces, .hint = r->hint };
+    uint8_t bytes[GW_OFFER_MAX];
+
+    for (int i = 0; i < r->pieces; i++)
+        o.piece_addr[i] = (uintptr_t)cell_of(comm, req, i)->piece.base;
+    if (r->pieces > 0) {
+        o.piece_bytes = gw_slab_piece_bytes(comm->is.slab);
+        memcpy(o.piece_key, gw_slab_region(comm->is.slab)->key, sizeof o.piece_key);
+    }
+    for (int i = 0; i < r->n; i++) {
+        o.buf[i] = (struct gw_offer_buf){ .addr = (uintptr_t)r->buf[i].data, .cap = r->buf[i].cap, .tag = r->buf[i].tag };
+        if (r->buf[i].mem != NULL)
+            memcpy(o.buf[i].key, r->buf[i].mem->region.key, sizeof o.buf[i].key);
+    }
+    if (say(comm, bytes, gw_offer_write(bytes, &o)) != GW_OK)
+        return;
+    req->r.unsaid = 0;
+    gw_req_to(req, GW_REQ_MOVE);
+}
+
+/* ---- what has landed ---- */
+
+/* The open receive that a put names; NULL and the comm is broken where there is none. */
+static struct gw_req *named(struct gw_comm *comm, const struct gw_head *h)
+{
+    struct gw_req *req = &comm->recv[h->number % GW_SLOTS];
+
+    if (req->state != GW_REQ_MOVE || (uint16_t)req->r.number != (uint16_t)h->number || h->buffer >= req->r.n) {
+        gw_comm_fail(comm, GW_E_PROTO, h->number, "a put names message %u buffer %u, which is not open", h->number,
+                     h->buffer);
+        return NULL;
+    }
+    return req;
+}
+
+static void add_bytes(struct gw_comm *comm, struct gw_req *req, struct gw_recv_buf *b, uint32_t *counter, uint32_t n)
+{
+    uint32_t limit = b->ends_come > 0 ? b->total : b->cap;
+
+    if (n > limit - b->raw - b->decoded) {
+        gw_comm_fail(comm, GW_E_PROTO, req->r.number, "%u bytes land where %u of %u are missing", n,
+                     limit - b->raw - b->decoded, limit);
+        return;
+    }
+    *counter += n;
+}
+
+static void whole_landed(struct gw_comm *comm, struct gw_req *req, struct gw_recv_buf *b, uint32_t n)
+{
+    if (b->ends_come > 0 || b->raw + b->decoded > 0 || n > b->cap) {
+        gw_comm_fail(comm, GW_E_PROTO, req->r.number, "a whole message lands on one that has begun");
+        return;
+    }
+    b->total = b->raw = n;
+    b->ends = b->ends_come = b->whole = 1;
+}
+
+static int end_fits(const struct gw_comm *comm, const struct gw_req *req, const struct gw_recv_buf *b,
+                    const struct gw_head *h, const struct gw_end *e)
+{
+    if (e->number != req->r.number || e->buffer != h->buffer || e->path != h->piece || e->path >= comm->is.lane->paths)
+        return 0;
+    if (e->ends == 0 || e->ends > comm->is.lane->paths || e->total > b->cap || e->raw > e->total || b->whole)
+        return 0;
+    if (b->raw + b->decoded > e->total)
+        return 0;
+    return b->ends_come == 0 || (e->ends == b->ends && e->total == b->total && e->coded == b->coded &&
+                                 e->hash == b->hash && b->ends_come < b->ends);
+}
+
+static void end_landed(struct gw_comm *comm, struct gw_req *req, struct gw_recv_buf *b, const struct gw_head *h)
+{
+    struct gw_end e;
+
+    if (gw_end_read(comm->places->slot[req->index].end[h->buffer][h->piece], GW_END_BYTES, &e) != GW_OK ||
+        !end_fits(comm, req, b, h, &e)) {
+        gw_comm_fail(comm, GW_E_PROTO, req->r.number, "an end record contradicts what has landed");
+        return;
+    }
+    b->ends = e.ends, b->total = e.total, b->coded = e.coded, b->hash = e.hash;
+    b->ends_come++;
+    /* a FENCED lane reports no plain put: the end says what its path carried */
+    if (comm->is.lane->caps & GW_LANE_FENCED)
+        add_bytes(comm, req, b, &b->raw, e.raw);
+}
+
+/* ---- frames ---- */
+
+static gw_err start_decode(struct gw_comm *comm, struct gw_cell *cell)
+{
+    const struct gw_env *env = comm->is.env;
+
+    if (env->workers(env->arg) > 0 && env->post(env->arg, &cell->job) == GW_OK)
+        return GW_OK;
+    gw_job_run(&cell->job, comm->scratch, gw_now_ns);
+    return GW_OK;
+}
+
+static void frame_landed(struct gw_comm *comm, struct gw_req *req, struct gw_recv_buf *b, const struct gw_event *ev)
+{
+    struct gw_cell *cell = ev->head.piece < req->r.pieces ? cell_of(comm, req, ev->head.piece) : NULL;
+    struct gw_head h;
+
+    /* the head that stands in the piece is the whole one; a direct write was checked by nobody yet */
+    if (cell == NULL || cell->state != GW_CELL_FREE || cell->ungranted ||
+        gw_head_read(cell->piece.base, GW_HEAD_BYTES, &h) != GW_OK || h.number != req->r.number ||
+        h.kind != GW_PUT_CODED || h.buffer != ev->head.buffer || h.piece != ev->head.piece || h.offset > b->cap ||
+        h.length > b->cap - h.offset || ev->len > gw_slab_piece_bytes(comm->is.slab) - GW_HEAD_BYTES) {
+        gw_comm_fail(comm, GW_E_PROTO, req->r.number, "a frame lands in a piece that was not granted for it");
+        return;
+    }
+    cell->req = req, cell->buffer = h.buffer, cell->offset = h.offset, cell->length = h.length;
+    cell->job = (struct gw_job){ .kind = GW_JOB_DECODE, .src = cell->piece.base + GW_HEAD_BYTES, .src_len = ev->len,
+                                 .dst = b->data + h.offset, .dst_cap = h.length, .post_ns = gw_comm_now(comm) };
+    cell->state = GW_CELL_WORK;
+    req->r.jobs++;
+    comm->decoding++;
+    start_decode(comm, cell);
+}
+
+static void decoded(struct gw_comm *comm, struct gw_cell *cell)
+{
+    struct gw_req *req = cell->req;
+
+    gw_stat_add(&gw_stat->decode_ns, cell->job.end_ns - cell->job.start_ns);
+    gw_stat_add(&gw_stat->decode_bytes, cell->length);
+    cell->state = GW_CELL_FREE;
+    cell->ungranted = 1;
+    comm->decoding--;
+    comm->worked++;
+    req->r.jobs--;
+    if (cell->job.err != GW_OK) {
+        gw_comm_fail(comm, cell->job.err, req->r.number, "a frame of %zu bytes at offset %u does not decode",
+                     cell->job.src_len, cell->offset);
+        return;
+    }
+    add_bytes(comm, req, &req->r.buf[cell->buffer], &req->r.buf[cell->buffer].decoded, cell->length);
+}
+
+static void take_results(struct gw_comm *comm)
+{
+    for (int i = 0; comm->decoding > 0 && i < GW_SLOTS * GW_PIECES_MAX; i++) {
+        struct gw_cell *cell = &comm->lent[i];
+        if (cell->state == GW_CELL_WORK && atomic_load_explicit(&cell->job.done, memory_order_acquire))
+            decoded(comm, cell);
+    }
+}
+
+/* Half of the pieces of a message wait: the peer may fill them again. */
+static void grant(struct gw_comm *comm, struct gw_req *req)
+{
+    struct gw_grant g = { .number = req->r.number };
+    uint8_t bytes[GW_GRANT_BYTES];
+    int waiting = 0;
+
+    for (int i = 0; i < req->r.pieces; i++) {
+        struct gw_cell *cell = cell_of(comm, req, i);
+        waiting += cell->ungranted;
+        g.count[i] = cell->granted + cell->ungranted;
+    }
+    if (waiting == 0 || waiting * 2 < req->r.pieces)
+        return;
+    gw_grant_write(bytes, &g);
+    if (say(comm, bytes, sizeof bytes) != GW_OK)
+        return;
+    for (int i = 0; i < req->r.pieces; i++) {
+        struct gw_cell *cell = cell_of(comm, req, i);
+        cell->granted += cell->ungranted;
+        cell->ungranted = 0;
+    }
+}
+
+/* ---- done ---- */
+
+static int hash_right(struct gw_comm *comm, struct gw_req *req, const struct gw_recv_buf *b)
+{
+    if (!comm->is.agreed.check || b->whole || XXH3_64bits(b->data, b->total) == b->hash)
+        return 1;
+    gw_comm_fail(comm, GW_E_CHECK, req->r.number, "the %u bytes that arrived are not the %u bytes that left", b->total,
+                 b->total);
+    return 0;
+}
+
+static void finish_buffers(struct gw_comm *comm, struct gw_req *req)
+{
+    for (int i = 0; i < req->r.n; i++) {
+        struct gw_recv_buf *b = &req->r.buf[i];
+        if (b->done || b->ends_come == 0 || b->ends_come < b->ends || b->raw + b->decoded != b->total)
+            continue;
+        if (!hash_right(comm, req, b))
+            return;
+        b->done = 1;
+        comm->tell = 1;
+        req->r.mark_puts = comm->landed_total_puts;
+    }
+}
+
+static int all_done(const struct gw_recv *r)
+{
+    for (int i = 0; i < r->n; i++)
+        if (!r->buf[i].done)
+            return 0;
+    return r->jobs == 0;
+}
+
+static void tell_landed(struct gw_comm *comm)
+{
+    struct gw_landed l = { .bytes = comm->landed_bytes, .puts = comm->landed_total_puts };
+    uint8_t bytes[GW_LANDED_BYTES];
+
+    if (comm->is.lane->caps & GW_LANE_SENT_IS_LANDED) {
+        comm->told_puts = l.puts;
+        return;
+    }
+    if (l.puts == comm->told_puts ||
+        (!comm->tell && l.bytes - comm->told_bytes < comm->is.agreed.chunk_bytes))
+        return;
+    gw_landed_write(bytes, &l);
+    if (say(comm, bytes, sizeof bytes) != GW_OK)
+        return;
+    comm->told_bytes = l.bytes, comm->told_puts = l.puts;
+    comm->tell = 0;
+}
+
+static void close_slot(struct gw_comm *comm, struct gw_req *req)
+{
+    comm->places->slot[req->index].open = 0;
+    for (int i = 0; i < req->r.pieces; i++)
+        gw_slab_back(comm->is.slab, &cell_of(comm, req, i)->piece);
+    req->r.pieces = 0;
+}
+
+static void end_if_done(struct gw_comm *comm, struct gw_req *req)
+{
+    if (!all_done(&req->r) || comm->told_puts < req->r.mark_puts)
+        return;
+    close_slot(comm, req);
+    gw_stat_add(&gw_stat->recvs, 1);
+    for (int i = 0; i < req->r.n; i++)
+        gw_stat_add(&gw_stat->raw_recved, req->r.buf[i].total);
+    gw_req_end(req, GW_OK);
+}
+
+void gw_recv_progress(struct gw_comm *comm)
+{
+    take_results(comm);
+    gw_list_each (node, &comm->moving) {
+        struct gw_req *req = gw_list_of(node, struct gw_req, link);
+        if (req->r.unsaid)
+            say_offer(comm, req);
+        if (req->r.unsaid)
+            break; /* offers leave in order */
+        finish_buffers(comm, req);
+        if (req->r.pieces > 0 && !all_done(&req->r))
+            grant(comm, req);
+    }
+    if (atomic_load_explicit(&comm->broken, memory_order_relaxed))
+        return;
+    tell_landed(comm);
+    gw_list_each_safe (node, tmp, &comm->moving) {
+        struct gw_req *req = gw_list_of(node, struct gw_req, link);
+        if (req->state == GW_REQ_MOVE)
+            end_if_done(comm, req);
+    }
+}
+
+static void put_landed(struct gw_comm *comm, const struct gw_event *ev)
+{
+    struct gw_req *req = named(comm, &ev->head);
+    struct gw_recv_buf *b;
+
+    if (req == NULL)
+        return;
+    b = &req->r.buf[ev->head.buffer];
+    comm->landed_total_puts++;
+    if (ev->head.kind != GW_PUT_END) {
+        comm->landed_bytes += ev->len;
+        gw_stat_add(&gw_stat->wire_recved, ev->len);
+    }
+    switch (ev->head.kind) {
+    case GW_PUT_RAW:
+        add_bytes(comm, req, b, &b->raw, ev->len);
+        break;
+    case GW_PUT_WHOLE:
+        whole_landed(comm, req, b, ev->len);
+        break;
+    case GW_PUT_CODED:
+        frame_landed(comm, req, b, ev);
+        break;
+    default:
+        end_landed(comm, req, b, &ev->head);
+    }
+}
+
+void gw_recv_event(struct gw_comm *comm, const struct gw_event *ev)
+{
+    if (ev->kind == GW_EV_LANDED)
+        put_landed(comm, ev);
+    else
+        gw_comm_fail(comm, GW_E_PROTO, 0, "a sender sent a message of %u bytes; senders only put", ev->len);
+}

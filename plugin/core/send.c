@@ -1,0 +1,365 @@
+/* send.c - what a sender does with an offer: posts, in this order, frames that are ready, whole messages, raw chunks while the
+ * link has room, ends; and counts what came back.  Read gw_send_progress, then gw_send_event. */
+#include "comm.h"
+
+#include <base/check.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "stat.h"
+
+/* ---- cookies: what SENT gives back ---- */
+
+enum { NO_CELL = 0 };
+
+static uint64_t cookie_of(const struct gw_req *req, uint32_t cell, uint32_t len, int is_end)
+{
+    return (uint64_t)len << 32 | (uint64_t)(is_end != 0) << 31 | cell << 16 | req->index;
+}
+
+/* ---- one put ---- */
+
+static gw_err post(struct gw_comm *comm, struct gw_req *req, struct gw_put *put, uint32_t cell)
+{
+    struct gw_send *s = &req->s;
+    struct gw_lane *lane = comm->is.lane;
+    int is_end = put->head.kind == GW_PUT_END;
+    gw_err err;
+
+    put->head.number = s->head.number;
+    put->head.buffer = s->head.buffer;
+    put->flags |= put->head.kind == GW_PUT_RAW ? 0 : GW_PUTF_IMM;
+    put->cookie = cookie_of(req, cell, is_end ? 0 : put->len, is_end);
+    err = lane->ops->put(lane, put);
+    if (err == GW_AGAIN)
+        return err;
+    if (err != GW_OK) {
+        comm->lane_err = err, comm->lane_failed_ns = gw_comm_now(comm) | 1;
+        return GW_AGAIN;
+    }
+    s->unsent++;
+    comm->posted_puts++;
+    comm->worked++;
+    if (is_end)
+        gw_stat_add(&gw_stat->control_msgs, 1);
+    else
+        gw_policy_posted(&comm->policy, put->len, gw_comm_now(comm)), gw_stat_add(&gw_stat->wire_sent, put->len);
+    s->mark_puts = comm->posted_puts;
+    s->mark_bytes = comm->policy.posted;
+    return GW_OK;
+}
+
+static gw_err post_user_bytes(struct gw_comm *comm, struct gw_req *req, enum gw_put_kind kind, uint32_t offset,
+                              uint32_t length, uint8_t path)
+{
+    struct gw_put put = {
+        .head = { .kind = (uint8_t)kind, .offset = offset, .length = length },
+        .flags = req->s.lines ? GW_PUTF_LINES : 0,
+        .path = path,
+        .src = req->s.data + offset,
+        .len = length,
+        .region = req->s.mem ? &req->s.mem->region : NULL,
+        .addr = req->s.to.addr + offset,
+    };
+
+    for (int i = 0; i < GW_KEYS_MAX; i++)
+        put.key[i] = req->s.to.key[i];
+    return post(comm, req, &put, NO_CELL);
+}
+
+/* ---- whole messages ---- */
+
+/* Without an end record: one path carries it, and nobody wants its hash. */
+static int in_one_put(const struct gw_comm *comm, const struct gw_send *s)
+{
+    return !comm->is.agreed.check && (comm->is.lane->paths == 1 || s->size <= comm->is.agreed.chunk_bytes || s->lines);
+}
+
+/* front = back = chunks = 1 from now on: all of it is posted. */
+static void post_whole(struct gw_comm *comm, struct gw_req *req)
+{
+    struct gw_send *s = &req->s;
+
+    if (in_one_put(comm, s)) {
+        if (post_user_bytes(comm, req, GW_PUT_WHOLE, 0, s->size, 0) != GW_OK)
+            return;
+        s->cut = 1; /* no ends */
+    } else if (s->size > 0) {
+        if (post_user_bytes(comm, req, GW_PUT_RAW, 0, s->size, 0) != GW_OK)
+            return;
+        s->raw[0] = s->size;
+    }
+    s->chunks = s->front = s->back = 1;
+    gw_stat_add(&gw_stat->chunks_raw, s->size > 0);
+}
+
+/* ---- frames ---- */
+
+static gw_err post_frame(struct gw_comm *comm, struct gw_cell *cell)
+{
+    struct gw_req *req = cell->req;
+    const struct gw_offer *offer = &comm->advert[req->s.head.number % GW_SLOTS].offer;
+    struct gw_put put = {
+        .head = { .kind = GW_PUT_CODED, .piece = cell->peer_piece, .offset = cell->offset, .length = cell->length },
+        .src = cell->piece.base,
+        .len = (uint32_t)cell->job.out_len,
+        .region = gw_slab_region(comm->is.slab),
+        .addr = offer->piece_addr[cell->peer_piece],
+    };
+    gw_err err;
+
+    for (int i = 0; i < GW_KEYS_MAX; i++)
+        put.key[i] = offer->piece_key[i];
+    err = post(comm, req, &put, (uint32_t)(cell - comm->cell) + 1);
+    if (err != GW_OK)
+        return err;
+    req->s.coded++;
+    cell->state = GW_CELL_POSTED;
+    gw_stat_add(&gw_stat->chunks_coded, 1);
+    return GW_OK;
+}
+
+/* The codec answered GW_RAW: its chunk goes as it is, late but in no other order than any raw chunk. */
+static gw_err post_refused(struct gw_comm *comm, struct gw_cell *cell)
+{
+    struct gw_req *req = cell->req;
+    uint8_t path = (uint8_t)(cell->chunk % comm->is.lane->paths);
+    gw_err err = post_user_bytes(comm, req, GW_PUT_RAW, cell->offset, cell->length, path);
+
+    if (err != GW_OK)
+        return err;
+    req->s.raw[path] += cell->length;
+    cell->state = GW_CELL_FREE;
+    gw_stat_add(&gw_stat->chunks_raw, 1);
+    return GW_OK;
+}
+
+static void post_ready(struct gw_comm *comm)
+{
+    for (int i = 0; comm->ready > 0 && i < GW_CELLS; i++) {
+        struct gw_cell *cell = &comm->cell[i];
+        if (cell->state != GW_CELL_READY)
+            continue;
+        struct gw_req *req = cell->req;
+        if ((cell->job.err == GW_OK ? post_frame(comm, cell) : post_refused(comm, cell)) != GW_OK)
+            return;
+        req->s.cells--;
+        comm->ready--;
+    }
+}
+
+/* ---- raw chunks, from the back ---- */
+
+/* With policy `always` raw only carries what no codec will ever take. */
+static int raw_may_take(const struct gw_comm *comm, const struct gw_req *req)
+{
+    return !req->s.whole && req->s.front < req->s.back &&
+           (comm->is.mode != GW_POLICY_ALWAYS || comm->advert[req->s.head.number % GW_SLOTS].offer.pieces == 0);
+}
+
+static struct gw_req *oldest_untaken(struct gw_comm *comm)
+{
+    gw_list_each (node, &comm->moving) {
+        struct gw_req *req = gw_list_of(node, struct gw_req, link);
+        if (raw_may_take(comm, req))
+            return req;
+    }
+    return NULL;
+}
+
+static void post_raw(struct gw_comm *comm)
+{
+    struct gw_req *req;
+
+    while (comm->untaken > 0 && comm->ready == 0 &&
+           gw_policy_on_way(&comm->policy) < gw_policy_window(&comm->policy) && (req = oldest_untaken(comm)) != NULL) {
+        uint32_t chunk = req->s.back - 1;
+        uint32_t length = gw_chunk_length(comm, req, chunk);
+        uint8_t path = (uint8_t)(chunk % comm->is.lane->paths);
+        if (post_user_bytes(comm, req, GW_PUT_RAW, gw_chunk_offset(comm, chunk), length, path) != GW_OK)
+            return;
+        req->s.raw[path] += length;
+        req->s.back--;
+        comm->untaken -= length;
+        gw_stat_add(&gw_stat->chunks_raw, 1);
+    }
+}
+
+/* ---- ends ---- */
+
+static int all_posted(const struct gw_send *s)
+{
+    return s->chunks > 0 && s->front == s->back && s->cells == 0;
+}
+
+static void count_ends(struct gw_comm *comm, struct gw_send *s)
+{
+    for (int p = 0; p < comm->is.lane->paths; p++)
+        if (s->raw[p] > 0)
+            s->ends_left |= (uint8_t)(1u << p), s->ends++;
+    if (s->ends == 0)
+        s->ends_left = 1, s->ends = 1;
+    s->hash = comm->is.agreed.check ? XXH3_64bits(s->data, s->size) : 0;
+    s->cut = 1;
+}
+
+static void post_end(struct gw_comm *comm, struct gw_req *req)
+{
+    struct gw_send *s = &req->s;
+
+    if (!s->cut)
+        count_ends(comm, s);
+    for (uint8_t p = 0; s->ends_left != 0 && p < GW_PATHS_MAX; p++) {
+        uint8_t record[GW_END_BYTES];
+        struct gw_end end = { .number = s->head.number, .buffer = s->head.buffer, .ends = s->ends, .path = p,
+                              .total = s->size, .raw = s->raw[p], .coded = s->coded, .hash = s->hash };
+        struct gw_put put = { .head = { .kind = GW_PUT_END, .piece = p }, .path = p, .src = record,
+                              .len = GW_END_BYTES };
+        if (!(s->ends_left & 1u << p))
+            continue;
+        gw_end_write(record, &end);
+        if (post(comm, req, &put, NO_CELL) != GW_OK)
+            return;
+        s->ends_left &= (uint8_t)~(1u << p);
+    }
+}
+
+/* ---- done ---- */
+
+static int landed(const struct gw_comm *comm, const struct gw_send *s)
+{
+    return (comm->is.lane->caps & GW_LANE_SENT_IS_LANDED) ||
+           (comm->landed_puts >= s->mark_puts && comm->policy.landed >= s->mark_bytes);
+}
+
+static void end_if_done(struct gw_comm *comm, struct gw_req *req)
+{
+    struct gw_send *s = &req->s;
+
+    if (!s->cut || s->ends_left != 0 || s->unsent != 0 || !landed(comm, s))
+        return;
+    gw_stat_add(&gw_stat->sends, 1);
+    gw_stat_add(&gw_stat->raw_sent, s->size);
+    gw_req_end(req, GW_OK);
+}
+
+void gw_send_progress(struct gw_comm *comm)
+{
+    gw_chunk_results(comm);
+    post_ready(comm);
+    gw_list_each (node, &comm->moving) {
+        struct gw_req *req = gw_list_of(node, struct gw_req, link);
+        if (req->s.whole && req->s.chunks == 0)
+            post_whole(comm, req);
+    }
+    gw_chunk_code(comm);
+    gw_chunk_results(comm);
+    post_ready(comm);
+    post_raw(comm);
+    gw_list_each_safe (node, tmp, &comm->moving) {
+        struct gw_req *req = gw_list_of(node, struct gw_req, link);
+        if (all_posted(&req->s) && (!req->s.cut || req->s.ends_left != 0))
+            post_end(comm, req);
+        if (req->s.cut)
+            end_if_done(comm, req);
+    }
+}
+
+/* ---- what the lane reports ---- */
+
+static void sent(struct gw_comm *comm, uint64_t cookie)
+{
+    struct gw_req *req = &comm->send[(cookie & 0xffff) % GW_SENDS_MAX];
+    uint32_t cell = cookie >> 16 & 0x7fff;
+
+    gw_assert(req->state == GW_REQ_MOVE && req->s.unsent > 0);
+    req->s.unsent--;
+    if (cell != NO_CELL) {
+        comm->cell[cell - 1].state = GW_CELL_FREE;
+        gw_slab_back(comm->is.slab, &comm->cell[cell - 1].piece);
+    }
+    if (comm->is.lane->caps & GW_LANE_SENT_IS_LANDED)
+        gw_policy_landed(&comm->policy, comm->policy.landed + (cookie >> 32), gw_comm_now(comm));
+}
+
+static void offered(struct gw_comm *comm, const struct gw_event *ev)
+{
+    struct gw_offer o;
+    struct gw_advert *ad;
+
+    if (gw_offer_read(ev->msg, ev->len, &o) != GW_OK) {
+        gw_comm_fail(comm, GW_E_PROTO, 0, "an offer of %u bytes does not follow the format", ev->len);
+        return;
+    }
+    ad = &comm->advert[o.number % GW_SLOTS];
+    /* inside the window of numbers that may be open, and its slot free: all buffers of the one before are matched */
+    if (o.number - comm->next >= GW_SLOTS || (ad->open && (ad->unmatched != 0 || ad->offer.number == o.number))) {
+        gw_comm_fail(comm, GW_E_PROTO, o.number, "offer %u comes while %u is the oldest open one", o.number, comm->next);
+        return;
+    }
+    ad->offer = o;
+    ad->open = 1;
+    ad->unmatched = (uint8_t)((1u << o.buffers) - 1);
+    for (int i = 0; i < GW_PIECES_MAX; i++)
+        ad->granted[i] = 1, ad->used[i] = 0;
+}
+
+static void granted(struct gw_comm *comm, const struct gw_event *ev)
+{
+    struct gw_grant g;
+    struct gw_advert *ad;
+
+    if (gw_grant_read(ev->msg, ev->len, &g) != GW_OK) {
+        gw_comm_fail(comm, GW_E_PROTO, 0, "a grant of %u bytes does not follow the format", ev->len);
+        return;
+    }
+    ad = &comm->advert[g.number % GW_SLOTS];
+    if (!ad->open || ad->offer.number != g.number)
+        return; /* late: that message is through */
+    for (int i = 0; i < ad->offer.pieces; i++) {
+        if ((int32_t)(g.count[i] - ad->used[i]) > 1) {
+            gw_comm_fail(comm, GW_E_PROTO, g.number, "piece %d is granted %u times and was used %u times", i, g.count[i],
+                         ad->used[i]);
+            return;
+        }
+        if ((int32_t)(g.count[i] - ad->granted[i]) > 0)
+            ad->granted[i] = g.count[i];
+    }
+}
+
+static void landed_told(struct gw_comm *comm, const struct gw_event *ev)
+{
+    struct gw_landed l;
+
+    if (gw_landed_read(ev->msg, ev->len, &l) != GW_OK || l.bytes > comm->policy.posted || l.puts > comm->posted_puts) {
+        gw_comm_fail(comm, GW_E_PROTO, 0, "peer reports more landed than was posted (%llu bytes, %llu puts)",
+                     (unsigned long long)comm->policy.posted, (unsigned long long)comm->posted_puts);
+        return;
+    }
+    comm->landed_puts = gw_max_u64(comm->landed_puts, l.puts);
+    gw_policy_landed(&comm->policy, l.bytes, gw_comm_now(comm));
+}
+
+static void told(struct gw_comm *comm, const struct gw_event *ev)
+{
+    enum gw_msg_kind kind;
+
+    if (gw_msg_kind_of(ev->msg, ev->len, &kind) != GW_OK)
+        gw_comm_fail(comm, GW_E_PROTO, 0, "a message of %u bytes is of no known kind", ev->len);
+    else if (kind == GW_MSG_OFFER)
+        offered(comm, ev);
+    else if (kind == GW_MSG_GRANT)
+        granted(comm, ev);
+    else
+        landed_told(comm, ev);
+}
+
+void gw_send_event(struct gw_comm *comm, const struct gw_event *ev)
+{
+    if (ev->kind == GW_EV_SENT)
+        sent(comm, ev->cookie);
+    else if (ev->kind == GW_EV_MSG)
+        told(comm, ev);
+    else
+        gw_comm_fail(comm, GW_E_PROTO, ev->head.number, "a receiver sent bytes to a sender");
+}

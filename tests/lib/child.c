@@ -1,0 +1,129 @@
+/* child.c - see child.h. */
+#include "child.h"
+
+#include <dirent.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+/* Present under the address sanitizer only.  A child leaves by _exit, so nobody else would look. */
+extern void __lsan_do_leak_check(void) __attribute__((weak));
+
+pid_t child_start(child_fn *fn, const void *arg, int fd, int side)
+{
+    fflush(NULL);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid > 0)
+        return pid;
+    alarm(CHILD_LIMIT_S);
+    fn(arg, fd, side);
+    fflush(NULL);
+    if (__lsan_do_leak_check != NULL)
+        __lsan_do_leak_check();
+    _exit(0);
+}
+
+void child_wait(pid_t pid, int killed)
+{
+    int status;
+
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (killed)
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    else
+        assert_int_equal(status, 0);
+}
+
+void child_one(child_fn *fn, const void *arg)
+{
+    child_wait(child_start(fn, arg, -1, 0), 0);
+}
+
+void child_two(child_fn *fn, const void *arg, int victim)
+{
+    int fd[2];
+    pid_t pid[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
+    for (int side = 0; side < 2; side++)
+        pid[side] = child_start(fn, arg, fd[side], side);
+    close(fd[0]);
+    close(fd[1]);
+    child_wait(pid[0], victim == 0);
+    child_wait(pid[1], victim == 1);
+}
+
+void child_say(int fd, const void *bytes, size_t len)
+{
+    must(send(fd, bytes, len, MSG_NOSIGNAL) == (ssize_t)len);
+}
+
+void child_hear(int fd, void *bytes, size_t len)
+{
+    must(recv(fd, bytes, len, MSG_WAITALL) == (ssize_t)len);
+}
+
+void child_meet(int fd)
+{
+    char c = 'm';
+
+    child_say(fd, &c, 1);
+    child_hear(fd, &c, 1);
+}
+
+static int entries(const char *path)
+{
+    DIR *d = opendir(path);
+    int n = -2; /* . and .. */
+
+    must(d != NULL);
+    while (readdir(d) != NULL)
+        n++;
+    closedir(d);
+    return n;
+}
+
+int held_fds(void)
+{
+    return entries("/proc/self/fd");
+}
+
+int held_threads(void)
+{
+    return entries("/proc/self/task");
+}
+
+int held_maps(const char *name)
+{
+    FILE *f = fopen("/proc/self/maps", "r");
+    char line[1024];
+    int n = 0;
+
+    must(f != NULL);
+    while (fgets(line, sizeof(line), f) != NULL)
+        n += strstr(line, name) != NULL;
+    fclose(f);
+    return n;
+}
+
+long held_kib(void)
+{
+    FILE *f = fopen("/proc/self/status", "r");
+    char line[256];
+    long kib = -1;
+
+    must(f != NULL);
+    while (kib < 0 && fgets(line, sizeof(line), f) != NULL)
+        if (sscanf(line, "VmRSS: %ld", &kib) != 1)
+            kib = -1;
+    fclose(f);
+    return kib;
+}

@@ -1,0 +1,33 @@
+/* gradwire.c - the command: one word picks what it does. */
+#include <stdio.h>
+#include <string.h>
+
+#include "perf.h"
+
+static int usage(FILE *out)
+{
+    fputs("usage: gradwire COMMAND [options]\n"
+          "\n"
+          "  perf       moves bytes through an NCCL net plugin, checks and measures them\n"
+          "  help       this text; `gradwire COMMAND --help` tells more\n"
+          "  version    the version, as --version\n",
+          out);
+    return out == stdout ? PERF_OK : PERF_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+    const char *word = argc > 1 ? argv[1] : "";
+
+    if (strcmp(word, "perf") == 0)
+        return perf_main(argc - 1, argv + 1);
+    if (strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+        return usage(stdout);
+    if (strcmp(word, "version") == 0 || strcmp(word, "--version") == 0) {
+        puts("gradwire " GW_VERSION);
+        return PERF_OK;
+    }
+    if (*word != '\0')
+        fprintf(stderr, "gradwire: there is no command `%s`\n", word);
+    return usage(stderr);
+}

@@ -1,0 +1,165 @@
+/* ucx_conn.c - the life of a lane: make, local, join, shut, close. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <base/clock.h>
+
+#include "ucx.h"
+
+/* The first worker starts UCX's own thread, which inherits our mask: the host's signals are the host's. */
+static ucs_status_t worker_create(struct gw_ucx_lane *l)
+{
+    const ucp_worker_params_t params = {
+        .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+        .thread_mode = UCS_THREAD_MODE_SERIALIZED,
+    };
+    sigset_t all, before;
+    ucs_status_t status;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    status = ucp_worker_create(l->dev->context, &params, &l->worker);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return status;
+}
+
+gw_err gw_ucx_make(void *dev, struct gw_lane **lane_p)
+{
+    struct gw_ucx_dev *d = dev;
+    struct gw_ucx_lane *l = calloc(1, sizeof(*l));
+    ucs_status_t status;
+    if (l == NULL)
+        return GW_E_NOMEM;
+    l->dev = d;
+    l->lane.ops = gw_lane_module_v1.ops;
+    l->lane.caps = GW_LANE_COUNTS;
+    l->lane.paths = 1;
+    snprintf(l->lane.name, sizeof(l->lane.name), "ucx/%s", d->transport);
+    if (gw_ucx_sends_alloc(l, d->depth) != GW_OK) {
+        gw_ucx_close(&l->lane);
+        return GW_E_NOMEM;
+    }
+    status = worker_create(l);
+    if (status == UCS_OK)
+        status = gw_ucx_handlers_set(l);
+    if (status != UCS_OK) {
+        gw_ucx_log(d, GW_LOG_WARN, "ucx: no worker over %s: %s", d->transport, ucs_status_string(status));
+        gw_ucx_close(&l->lane);
+        return status == UCS_ERR_NO_MEMORY ? GW_E_NOMEM : GW_E_LANE;
+    }
+    *lane_p = &l->lane;
+    return GW_OK;
+}
+
+gw_err gw_ucx_local(struct gw_lane *lane, struct gw_blob *blob)
+{
+    struct gw_ucx_lane *l = (struct gw_ucx_lane *)lane;
+    struct gw_ucx_addr a = {.depth = l->dev->depth};
+    ucp_address_t *address;
+    size_t len;
+    gw_err err;
+    ucs_status_t status = ucp_worker_get_address(l->worker, &address, &len);
+    if (status != UCS_OK) {
+        gw_ucx_log(l->dev, GW_LOG_WARN, "ucx: no address of our own: %s", ucs_status_string(status));
+        return GW_E_LANE;
+    }
+    a.address = (const uint8_t *)address;
+    a.len = (uint32_t)gw_min_u64(len, UINT32_MAX);
+    snprintf(a.transport, sizeof(a.transport), "%s", l->dev->transport);
+    err = gw_ucx_addr_write(blob, &a);
+    if (err != GW_OK)
+        gw_ucx_log(l->dev, GW_LOG_WARN, "ucx: our address has %zu bytes and does not fit the hello: name one transport",
+                   len);
+    ucp_worker_release_address(l->worker, address);
+    return err;
+}
+
+static void ep_failed(void *arg, ucp_ep_h ep, ucs_status_t status)
+{
+    (void)ep;
+    gw_ucx_fail_status(arg, "the endpoint failed", status);
+}
+
+/* Shared memory refuses to watch its peer; then the control socket is the only witness of its death. */
+static ucs_status_t ep_create(struct gw_ucx_lane *l, const void *address, ucp_err_handling_mode_t mode)
+{
+    const ucp_ep_params_t params = {
+        .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER,
+        .address = address,
+        .err_mode = mode,
+        .err_handler = {.cb = ep_failed, .arg = l},
+    };
+    l->force = mode == UCP_ERR_HANDLING_MODE_PEER;
+    return ucp_ep_create(l->worker, &params, &l->ep);
+}
+
+/* The endpoint is usable at once: UCX connects by itself as both sides poll. */
+gw_err gw_ucx_join(struct gw_lane *lane, const struct gw_blob *peer)
+{
+    struct gw_ucx_lane *l = (struct gw_ucx_lane *)lane;
+    struct gw_ucx_addr a;
+    ucs_status_t status;
+    gw_err err;
+    if (l->ep != NULL || l->down)
+        return GW_E_ARG;
+    err = gw_ucx_addr_read(peer, &a);
+    if (err == GW_OK)
+        err = gw_ucx_recvs_alloc(l, a.depth);
+    if (err != GW_OK) {
+        if (err == GW_E_PROTO)
+            gw_ucx_log(l->dev, GW_LOG_WARN, "ucx: the peer's address is none of ours: %u bytes", peer->len);
+        return err;
+    }
+    gw_ucx_hush(1);
+    status = ep_create(l, a.address, UCP_ERR_HANDLING_MODE_PEER);
+    gw_ucx_hush(0);
+    if (status != UCS_OK)
+        status = ep_create(l, a.address, UCP_ERR_HANDLING_MODE_NONE);
+    if (status == UCS_OK)
+        return GW_OK;
+    l->ep = NULL;
+    gw_ucx_log(l->dev, GW_LOG_WARN, "ucx: cannot reach the peer (it has %s, we have %s): %s", a.transport,
+               l->dev->transport, ucs_status_string(status));
+    return GW_E_LANE;
+}
+
+/* What the endpoint still owes UCX after a close by force is little; a worker that is destroyed too early only complains. */
+static void ep_close(struct gw_ucx_lane *l)
+{
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
+    uint64_t end = gw_now_ns() + GW_UCX_SHUT_MS * 1000000u;
+    ucs_status_ptr_t r = ucp_ep_close_nbx(l->ep, &param);
+    if (!UCS_PTR_IS_PTR(r))
+        return;
+    while (ucp_request_check_status(r) == UCS_INPROGRESS && gw_now_ns() < end)
+        ucp_worker_progress(l->worker);
+    ucp_request_free(r);
+}
+
+/* Only the worker's end is sure to stop what the peer has under way into our memory, a rendezvous above all. */
+void gw_ucx_shut(struct gw_lane *lane)
+{
+    struct gw_ucx_lane *l = (struct gw_ucx_lane *)lane;
+    l->down = 1;
+    if (l->worker == NULL)
+        return;
+    gw_ucx_hush(1);
+    if (l->ep != NULL && l->force)
+        ep_close(l);
+    ucp_worker_destroy(l->worker);
+    gw_ucx_hush(0);
+    l->worker = NULL;
+    l->ep = NULL;
+    l->ring_count = l->arrived = 0;
+}
+
+void gw_ucx_close(struct gw_lane *lane)
+{
+    if (lane == NULL)
+        return;
+    gw_ucx_shut(lane);
+    gw_ucx_queues_free((struct gw_ucx_lane *)lane);
+    free(lane);
+}
