@@ -1,4 +1,5 @@
-/* host.c - every table version behind one face.  Read host_load, then the calls in the order of a connection's life. */
+/* host.c - every table version behind one face.  Read host_load, then the calls in the order of a
+ * connection's life. */
 #include "host.h"
 
 #include <dlfcn.h>
@@ -6,7 +7,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-/* ---- log ------------------------------------------------------------------------------------------------ */
+/* ---- log ------------------------------------------------------------------------------------- */
 
 static struct {
     pthread_mutex_t lock; /* guards all of it */
@@ -16,7 +17,8 @@ static struct {
     char last[HOST_LOG_LINE];
 } logged = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-void host_log(ncclDebugLogLevel level, unsigned long flags, const char *file, int line, const char *fmt, ...)
+void host_log(ncclDebugLogLevel level, unsigned long flags, const char *file, int line,
+              const char *fmt, ...)
 {
     char text[HOST_LOG_LINE];
     va_list ap;
@@ -68,27 +70,27 @@ void host_log_reset(void)
 
 const char *host_result_name(ncclResult_t result)
 {
-    static const char *const names[] = {"success",          "unhandled CUDA error", "system error",
-                                        "internal error",   "invalid argument",     "invalid usage",
-                                        "remote error",     "in progress"};
+    static const char *const names[] = {"success",        "unhandled CUDA error", "system error",
+                                        "internal error", "invalid argument",     "invalid usage",
+                                        "remote error",   "in progress"};
     return (unsigned)result < sizeof(names) / sizeof(*names) ? names[result] : "unknown result";
 }
 
 /* The plugin broke the interface: said once here, failed like an error of its own. */
 static ncclResult_t breach(const struct host_net *net, const char *what)
 {
-    host_log(NCCL_LOG_WARN, NCCL_ALL, __FILE__, __LINE__, "plugin %s breaks the v%d interface: %s", net->t.name,
-             net->version, what);
+    host_log(NCCL_LOG_WARN, NCCL_ALL, __FILE__, __LINE__, "plugin %s breaks the v%d interface: %s",
+             net->t.name, net->version, what);
     return ncclInternalError;
 }
 
-/* ---- load and init -------------------------------------------------------------------------------------- */
+/* ---- load and init --------------------------------------------------------------------------- */
 
 static size_t table_bytes(int version)
 {
-    static const size_t bytes[] = {sizeof(ncclNet_v6_t),  sizeof(ncclNet_v7_t),  sizeof(ncclNet_v8_t),
-                                   sizeof(ncclNet_v9_t),  sizeof(ncclNet_v10_t), sizeof(ncclNet_v11_t),
-                                   sizeof(ncclNet_v12_t)};
+    static const size_t bytes[] = {
+        sizeof(ncclNet_v6_t),  sizeof(ncclNet_v7_t),  sizeof(ncclNet_v8_t), sizeof(ncclNet_v9_t),
+        sizeof(ncclNet_v10_t), sizeof(ncclNet_v11_t), sizeof(ncclNet_v12_t)};
     return bytes[version - HOST_VERSION_MIN];
 }
 
@@ -107,8 +109,8 @@ int host_load(struct host_net *net, const char *path, int version, char *why, si
 
     memset(net, 0, sizeof(*net));
     if (v < HOST_VERSION_MIN || v > HOST_VERSION_MAX) {
-        snprintf(why, why_bytes, "net table v%d is not known here, v%d to v%d are", v, HOST_VERSION_MIN,
-                 HOST_VERSION_MAX);
+        snprintf(why, why_bytes, "net table v%d is not known here, v%d to v%d are", v,
+                 HOST_VERSION_MIN, HOST_VERSION_MAX);
         return -1;
     }
     net->lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -123,8 +125,8 @@ int host_load(struct host_net *net, const char *path, int version, char *why, si
             break;
     }
     if (table == NULL) {
-        snprintf(why, why_bytes, "%s exports no ncclNetPlugin_v%d%s", path, version != 0 ? version : 6,
-                 version != 0 ? "" : " to v12");
+        snprintf(why, why_bytes, "%s exports no ncclNetPlugin_v%d%s", path,
+                 version != 0 ? version : 6, version != 0 ? "" : " to v12");
         host_unload(net);
         return -1;
     }
@@ -177,18 +179,19 @@ void host_finalize(struct host_net *net)
     net->ctx = NULL;
 }
 
-/* ---- properties ----------------------------------------------------------------------------------------- */
+/* ---- properties ------------------------------------------------------------------------------ */
 
 /* The members that v6 to v8 share with v12 under one name. */
-#define LIFT_COMMON(to, from)                                                                             \
-    ((to)->name = (from)->name, (to)->pciPath = (from)->pciPath, (to)->guid = (from)->guid,                 \
-     (to)->ptrSupport = (from)->ptrSupport, (to)->speed = (from)->speed, (to)->port = (from)->port,         \
-     (to)->latency = (from)->latency, (to)->maxComms = (from)->maxComms, (to)->maxRecvs = (from)->maxRecvs)
-#define LIFT_V9(to, from)                                                                                   \
-    (LIFT_COMMON(to, from), (to)->regIsGlobal = (from)->regIsGlobal, (to)->forceFlush = (from)->forceFlush, \
-     (to)->netDeviceType = (from)->netDeviceType, (to)->netDeviceVersion = (from)->netDeviceVersion,        \
-     (to)->maxP2pBytes = (from)->maxP2pBytes, (to)->maxCollBytes = (from)->maxCollBytes,                    \
-     (to)->vProps.ndevs = (from)->vProps.ndevs,                                                             \
+#define LIFT_COMMON(to, from)                                                                      \
+    ((to)->name = (from)->name, (to)->pciPath = (from)->pciPath, (to)->guid = (from)->guid,        \
+     (to)->ptrSupport = (from)->ptrSupport, (to)->speed = (from)->speed,                           \
+     (to)->port = (from)->port, (to)->latency = (from)->latency,                                   \
+     (to)->maxComms = (from)->maxComms, (to)->maxRecvs = (from)->maxRecvs)
+#define LIFT_V9(to, from)                                                                          \
+    (LIFT_COMMON(to, from), (to)->regIsGlobal = (from)->regIsGlobal,                               \
+     (to)->forceFlush = (from)->forceFlush, (to)->netDeviceType = (from)->netDeviceType,           \
+     (to)->netDeviceVersion = (from)->netDeviceVersion, (to)->maxP2pBytes = (from)->maxP2pBytes,   \
+     (to)->maxCollBytes = (from)->maxCollBytes, (to)->vProps.ndevs = (from)->vProps.ndevs,         \
      memcpy((to)->vProps.devs, (from)->vProps.devs, sizeof((from)->vProps.devs)))
 
 static ncclResult_t props_old(struct host_net *net, int dev, host_props *props)
@@ -269,7 +272,7 @@ void host_attr_set(struct host_net *net, const ncclNetAttr_v11_t *attr)
         net->t.v11.setNetAttr(net->ctx, &copy);
 }
 
-/* ---- connections ---------------------------------------------------------------------------------------- */
+/* ---- connections ----------------------------------------------------------------------------- */
 
 ncclResult_t host_listen(struct host_net *net, int dev, void *handle, void **comm_p)
 {
@@ -301,10 +304,12 @@ ncclResult_t host_accept(struct host_net *net, void *listen, void **comm_p)
     ncclNetDeviceHandle_t *dev_comm = NULL;
 
     *comm_p = NULL;
-    return net->version >= 7 ? net->t.v7.accept(listen, comm_p, &dev_comm) : net->t.v6.accept(listen, comm_p);
+    return net->version >= 7 ? net->t.v7.accept(listen, comm_p, &dev_comm)
+                             : net->t.v6.accept(listen, comm_p);
 }
 
-ncclResult_t host_reg(struct host_net *net, void *comm, void *data, size_t size, int type, void **mh_p)
+ncclResult_t host_reg(struct host_net *net, void *comm, void *data, size_t size, int type,
+                      void **mh_p)
 {
     ncclResult_t res;
 
@@ -325,12 +330,12 @@ ncclResult_t host_dereg(struct host_net *net, void *comm, void *mh)
     return net->t.v6.deregMr(comm, mh);
 }
 
-/* ---- data ------------------------------------------------------------------------------------------------- */
+/* ---- data ------------------------------------------------------------------------------------ */
 
 static char poison; /* its address is no request of any plugin */
 
-ncclResult_t host_isend(struct host_net *net, void *comm, void *data, size_t size, int tag, void *mh,
-                        void **req_p)
+ncclResult_t host_isend(struct host_net *net, void *comm, void *data, size_t size, int tag,
+                        void *mh, void **req_p)
 {
     ncclResult_t res;
 
@@ -348,8 +353,8 @@ ncclResult_t host_isend(struct host_net *net, void *comm, void *data, size_t siz
     return res;
 }
 
-static ncclResult_t irecv_old(struct host_net *net, void *comm, int n, void **data, const size_t *sizes,
-                              int *tags, void **mhs, void **req_p)
+static ncclResult_t irecv_old(struct host_net *net, void *comm, int n, void **data,
+                              const size_t *sizes, int *tags, void **mhs, void **req_p)
 {
     int small[8];
 
@@ -359,8 +364,8 @@ static ncclResult_t irecv_old(struct host_net *net, void *comm, int n, void **da
     return net->t.v6.irecv(comm, n, data, small, tags, mhs, req_p);
 }
 
-ncclResult_t host_irecv(struct host_net *net, void *comm, int n, void **data, const size_t *sizes, int *tags,
-                        void **mhs, bool hint, void **req_p)
+ncclResult_t host_irecv(struct host_net *net, void *comm, int n, void **data, const size_t *sizes,
+                        int *tags, void **mhs, bool hint, void **req_p)
 {
     void *const hinted = (void *)(uintptr_t)NCCL_NET_OPTIONAL_RECV_COMPLETION;
     void *phandles[8] = {0};
@@ -382,11 +387,12 @@ ncclResult_t host_irecv(struct host_net *net, void *comm, int n, void **data, co
     return res;
 }
 
-ncclResult_t host_iflush(struct host_net *net, void *comm, int n, void **data, int *sizes, void **mhs,
-                         void **req_p)
+ncclResult_t host_iflush(struct host_net *net, void *comm, int n, void **data, int *sizes,
+                         void **mhs, void **req_p)
 {
     *req_p = NULL;
-    return net->t.v6.iflush == NULL ? ncclSuccess : net->t.v6.iflush(comm, n, data, sizes, mhs, req_p);
+    return net->t.v6.iflush == NULL ? ncclSuccess
+                                    : net->t.v6.iflush(comm, n, data, sizes, mhs, req_p);
 }
 
 ncclResult_t host_test(struct host_net *net, void *req, int *done_p, int *sizes)

@@ -4,7 +4,7 @@
 #include <sched.h>
 #include <string.h>
 
-/* ---- messages --------------------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 static int flow_fail(struct host_flow *f, ncclResult_t res)
 {
@@ -20,7 +20,8 @@ static int flow_post(struct host_flow *f)
     ncclResult_t res;
     void *mh = NULL;
 
-    if (k == f->total || k - done >= f->depth || k >= atomic_load_explicit(&f->allowed, memory_order_acquire))
+    if (k == f->total || k - done >= f->depth ||
+        k >= atomic_load_explicit(&f->allowed, memory_order_acquire))
         return 0;
     void *data = f->at(f, k, &f->bytes[i], &mh);
     f->since[i] = host_now_ns();
@@ -28,7 +29,8 @@ static int flow_post(struct host_flow *f)
         res = host_isend(c->net, c->comm, data, f->bytes[i], 0, mh, &f->req[i]);
     } else {
         int tag = 0;
-        res = host_irecv(c->net, c->comm, 1, &data, &f->bytes[i], &tag, &mh, f->proto != HOST_SIMPLE, &f->req[i]);
+        res = host_irecv(c->net, c->comm, 1, &data, &f->bytes[i], &tag, &mh,
+                         f->proto != HOST_SIMPLE, &f->req[i]);
     }
     if (res != ncclSuccess)
         return flow_fail(f, res);
@@ -52,8 +54,8 @@ static int flow_test(struct host_flow *f)
     if (!done)
         return 0;
     if (sizes[0] < 0 || (size_t)sizes[0] > f->bytes[i]) {
-        host_log(NCCL_LOG_WARN, NCCL_ALL, __FILE__, __LINE__, "test says %d bytes, the request was for %zu", sizes[0],
-                 f->bytes[i]);
+        host_log(NCCL_LOG_WARN, NCCL_ALL, __FILE__, __LINE__,
+                 "test says %d bytes, the request was for %zu", sizes[0], f->bytes[i]);
         return flow_fail(f, ncclInternalError);
     }
     if (!f->conn->sends)

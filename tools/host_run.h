@@ -1,11 +1,13 @@
-/* host_run.h - the two threads that NCCL has for each communicator, its connections, and the messages on them.
+/* host_run.h - the two threads that NCCL has for each communicator, its connections, and the
+ * messages on them.
  *
- *   service thread    listen, connect, accept, regMr, deregMr, close*: jobs, all retried in turn, none waits for another
- *   progress thread   isend, irecv, test of every flow given to it; sched_yield after a pass that moved nothing
+ *   service thread    listen, connect, accept, regMr, deregMr, close*: jobs, all retried in turn,
+ * none waits for another progress thread   isend, irecv, test of every flow given to it;
+ * sched_yield after a pass that moved nothing
  *
- * A conn is a dedicated connection: its three protocol buffers are registered in NCCL's order right after connect or
- * accept.  A flow is a run of messages on one conn: the "GPU side" raises `allowed` when a slot may go, the progress
- * thread raises `finished` when a message is done. */
+ * A conn is a dedicated connection: its three protocol buffers are registered in NCCL's order right
+ * after connect or accept.  A flow is a run of messages on one conn: the "GPU side" raises
+ * `allowed` when a slot may go, the progress thread raises `finished` when a message is done. */
 #ifndef GW_TOOLS_HOST_RUN_H
 #define GW_TOOLS_HOST_RUN_H
 
@@ -23,9 +25,10 @@ enum {
     HOST_SLICE_BYTES = 1 << 20 /* of a ring over the Simple buffer: two of its eight steps */
 };
 
-/* ---- service thread --------------------------------------------------------------------------------------- */
+/* ---- service thread -------------------------------------------------------------------------- */
 
-/* step: 1 done, 0 call me again; res is ncclSuccess unless it says otherwise, and a failure ends the job. */
+/* step: 1 done, 0 call me again; res is ncclSuccess unless it says otherwise, and a failure ends
+ * the job. */
 struct host_job {
     int (*step)(struct host_job *job);
     ncclResult_t res;
@@ -46,10 +49,11 @@ void host_service_stop(struct host_service *s);
 void host_job_post(struct host_service *s, struct host_job *job);
 /* 1 ended (job->res tells how), 0 not yet after wait_ms. */
 int host_job_wait(struct host_service *s, struct host_job *job, int wait_ms);
-/* What an abort does: the job is tried no more.  What it had opened stays open, as NCCL leaves it. */
+/* What an abort does: the job is tried no more.  What it had opened stays open, as NCCL leaves it.
+ */
 void host_job_drop(struct host_service *s, struct host_job *job);
 
-/* ---- connections ------------------------------------------------------------------------------------------ */
+/* ---- connections ----------------------------------------------------------------------------- */
 
 struct host_conn {
     struct host_job job; /* first: the job is the conn */
@@ -65,7 +69,8 @@ struct host_conn {
 char *host_conn_buf(const struct host_conn *c, enum host_proto proto);
 size_t host_proto_bytes(enum host_proto proto);
 
-/* Each starts a job of the conn; host_job_wait(&c->job) ends it.  listen fills c->handle; connect uses it. */
+/* Each starts a job of the conn; host_job_wait(&c->job) ends it.  listen fills c->handle; connect
+ * uses it. */
 void host_conn_listen(struct host_service *s, struct host_conn *c, struct host_net *net, int dev);
 void host_conn_accept(struct host_service *s, struct host_conn *c);
 void host_conn_connect(struct host_service *s, struct host_conn *c, struct host_net *net, int dev);
@@ -85,7 +90,7 @@ struct host_mem {
 void host_mem_reg(struct host_service *s, struct host_mem *m);
 void host_mem_dereg(struct host_service *s, struct host_mem *m);
 
-/* ---- messages --------------------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 struct host_flow {
     struct host_conn *conn;
@@ -109,7 +114,8 @@ struct host_flow {
     uint64_t since[NCCL_NET_MAX_REQUESTS];
 };
 
-/* One pass: starts what may start, tests the oldest.  1 something moved, 0 nothing, -1 failed (f->res). */
+/* One pass: starts what may start, tests the oldest.  1 something moved, 0 nothing, -1 failed
+ * (f->res). */
 int host_flow_pass(struct host_flow *f);
 
 struct host_progress {
@@ -133,9 +139,9 @@ void host_progress_run(struct host_progress *p, struct host_flow **flows, size_t
 int host_progress_wait(struct host_progress *p, int wait_ms);
 
 uint64_t host_now_ns(void);
-/* A condition on the monotonic clock, and waiting on it: the lock is held, the wait ends when holds(arg) is false or
- * after wait_ms. */
+/* A condition on the monotonic clock, and waiting on it: the lock is held, the wait ends when
+ * holds(arg) is false or after wait_ms. */
 void host_cond_init(pthread_cond_t *cond);
-void host_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, bool (*holds)(const void *), const void *arg,
-                    int wait_ms);
+void host_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, bool (*holds)(const void *),
+                    const void *arg, int wait_ms);
 #endif

@@ -1,4 +1,5 @@
-/* host_service.c - NCCL's service thread and what it does to connections.  Read service_main, then step_*. */
+/* host_service.c - NCCL's service thread and what it does to connections.  Read service_main, then
+ * step_*. */
 #include "host_run.h"
 
 #include <errno.h>
@@ -25,23 +26,24 @@ void host_cond_init(pthread_cond_t *cond)
     pthread_condattr_destroy(&attr);
 }
 
-void host_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, bool (*holds)(const void *), const void *arg,
-                    int wait_ms)
+void host_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, bool (*holds)(const void *),
+                    const void *arg, int wait_ms)
 {
     uint64_t end = host_now_ns() + (uint64_t)wait_ms * 1000000u;
-    struct timespec ts = {.tv_sec = (time_t)(end / 1000000000u), .tv_nsec = (long)(end % 1000000000u)};
+    struct timespec ts = {.tv_sec = (time_t)(end / 1000000000u),
+                          .tv_nsec = (long)(end % 1000000000u)};
 
     while (holds(arg))
         if (pthread_cond_timedwait(cond, lock, &ts) == ETIMEDOUT)
             return;
 }
 
-/* ---- service thread --------------------------------------------------------------------------------------- */
+/* ---- service thread -------------------------------------------------------------------------- */
 
 enum { JOB_IDLE, JOB_PENDING, JOB_ENDED, JOB_DROPPED };
 
-/* One try of every pending job.  The lock is let go during a try, so posting and dropping never wait for the plugin longer
- * than one call of it. */
+/* One try of every pending job.  The lock is let go during a try, so posting and dropping never
+ * wait for the plugin longer than one call of it. */
 static bool service_pass(struct host_service *s)
 {
     bool moved = false;
@@ -136,7 +138,7 @@ void host_job_drop(struct host_service *s, struct host_job *job)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* ---- connections ------------------------------------------------------------------------------------------ */
+/* ---- connections ----------------------------------------------------------------------------- */
 
 static const size_t proto_bytes[] = {HOST_LL_BYTES, HOST_LL128_BYTES, HOST_SIMPLE_BYTES};
 
@@ -147,7 +149,8 @@ size_t host_proto_bytes(enum host_proto proto)
 
 char *host_conn_buf(const struct host_conn *c, enum host_proto proto)
 {
-    return c->buf + (proto > HOST_LL ? HOST_LL_BYTES : 0) + (proto > HOST_LL128 ? HOST_LL128_BYTES : 0);
+    return c->buf + (proto > HOST_LL ? HOST_LL_BYTES : 0) +
+           (proto > HOST_LL128 ? HOST_LL128_BYTES : 0);
 }
 
 /* NCCL says this before every try of connect and accept. */
@@ -171,8 +174,8 @@ static ncclResult_t conn_reg(struct host_conn *c)
         return ncclSystemError;
     memset(c->buf, 0, all);
     for (int p = 0; p < HOST_PROTOS && res == ncclSuccess; p++)
-        res = host_reg(c->net, c->comm, host_conn_buf(c, (enum host_proto)p), proto_bytes[p], NCCL_PTR_HOST,
-                       &c->mh[p]);
+        res = host_reg(c->net, c->comm, host_conn_buf(c, (enum host_proto)p), proto_bytes[p],
+                       NCCL_PTR_HOST, &c->mh[p]);
     return res;
 }
 
@@ -219,7 +222,8 @@ static int step_close(struct host_job *job)
         if (c->mh[p] != NULL && host_dereg(c->net, c->comm, c->mh[p]) != ncclSuccess)
             job->res = ncclInternalError;
     if (c->comm != NULL) {
-        ncclResult_t res = c->sends ? host_close_send(c->net, c->comm) : host_close_recv(c->net, c->comm);
+        ncclResult_t res =
+            c->sends ? host_close_send(c->net, c->comm) : host_close_recv(c->net, c->comm);
         job->res = res != ncclSuccess ? res : job->res;
     }
     if (c->listen != NULL)

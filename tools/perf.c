@@ -1,5 +1,5 @@
-/* perf.c - the modes of gradwire perf.  Read perf_main; each codec gets ranks of its own, because a plugin reads its
- * settings at the first init of a process. */
+/* perf.c - the modes of gradwire perf.  Read perf_main; each codec gets ranks of its own, because a
+ * plugin reads its settings at the first init of a process. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,13 +30,15 @@ static struct perf_session session_of(const struct perf_opts *o, int codec)
     return s;
 }
 
-/* ---- two ranks here --------------------------------------------------------------------------------------- */
+/* ---- two ranks here -------------------------------------------------------------------------- */
 
-static int local_pair(struct perf_super *super, struct perf_seat *seat, struct perf_printer *printer)
+static int local_pair(struct perf_super *super, struct perf_seat *seat,
+                      struct perf_printer *printer)
 {
     int pair[2], failed;
 
-    if (perf_super_open(super, hear, printer) != 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+    if (perf_super_open(super, hear, printer) != 0 ||
+        socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
         return complain("no descriptors for two ranks");
     seat->report = super->pipe[1];
     for (int rank = 1; rank >= 0; rank--) {
@@ -75,7 +77,7 @@ static int local(const struct perf_opts *o)
     return perf_print_end(printer, failed);
 }
 
-/* ---- one rank here, one there ----------------------------------------------------------------------------- */
+/* ---- one rank here, one there ---------------------------------------------------------------- */
 
 static int one_rank(struct perf_super *super, struct perf_seat *seat, struct perf_printer *printer)
 {
@@ -104,7 +106,8 @@ static int client(const struct perf_opts *o)
     perf_super_init(&super, o->json);
     for (int i = 0; i < o->ncodecs && !failed; i++) {
         seat.session = session_of(o, i);
-        failed = perf_send(seat.ctl, PERF_MSG_SESSION, body, perf_session_write(body, &seat.session)) != 0;
+        failed = perf_send(seat.ctl, PERF_MSG_SESSION, body,
+                           perf_session_write(body, &seat.session)) != 0;
         failed = failed ? complain("the server is gone") : one_rank(&super, &seat, printer);
     }
     close(seat.ctl);
@@ -149,8 +152,11 @@ static int serve(const struct perf_opts *o)
     }
     close(seat.ctl);
     free(m);
-    printf("%d %s served\n", sessions, sessions == 1 ? "codec" : "codecs");
-    return failed || sessions == 0 ? PERF_FAILED : PERF_OK;
+    if (!failed && sessions == 0)
+        failed = complain("the client went away without asking for anything");
+    if (!failed)
+        printf("%d %s served\n", sessions, sessions == 1 ? "codec" : "codecs");
+    return failed ? PERF_FAILED : PERF_OK;
 }
 
 int perf_main(int argc, char **argv)

@@ -1,13 +1,15 @@
 /* perf.h - the parts of `gradwire perf`.
  *
  *   perf.c         modes: local, client, server, ring; ranks are processes, one pair for each codec
- *   perf_opts.c    the command line          perf_data.c    the bytes that are sent
+ *   perf_opts.c    the command line          perf_help.c    what --help prints
+ *   perf_data.c    the bytes that are sent
  *   perf_wire.c    what two ranks say to each other on perf's own connection
  *   perf_meet.c    serve and connect         perf_super.c   watches the ranks, collects their rows
  *   perf_rank.c    a rank: plugin, threads, connections
  *   perf_rows.c    what the leader runs      perf_run.c     one run of messages
  *   perf_gpu.c     LL and LL128 lines, filled and polled as a GPU does
- *   perf_ring.c    ring all-reduce           perf_print.c   table, JSON, plain words
+ *   perf_ring.c    a rank of a ring          perf_round.c   the ring itself
+ *   perf_print.c   table, JSON, plain words
  */
 #ifndef GW_TOOLS_PERF_H
 #define GW_TOOLS_PERF_H
@@ -38,7 +40,8 @@ enum {
 #define PERF_MEMORY_MAX (4ull << 30) /* of receive memory that a session may ask for */
 #define PERF_COUNT_MAX (1ull << 32)  /* messages of one run */
 
-/* What the two ends of one codec's rows must agree on; all that a server takes from its client, with perf_run. */
+/* What the two ends of one codec's rows must agree on; all that a server takes from its client,
+ * with perf_run. */
 struct perf_session {
     char codec[PERF_NAME_BYTES];  /* "" leaves GRADWIRE_CODEC alone */
     char policy[PERF_NAME_BYTES]; /* "" leaves GRADWIRE_POLICY alone */
@@ -71,6 +74,7 @@ struct perf_opts {
 };
 
 /* ---- perf_opts.c ---- */
+extern const char perf_help[]; /* perf_help.c */
 /* -1 when the command is to go on, else the exit code. */
 int perf_opts_read(struct perf_opts *o, int argc, char **argv);
 
@@ -81,7 +85,8 @@ struct perf_data {
     enum perf_gen type; /* PERF_GEN_BYTES where files do not say */
 };
 /* Files or generated values, repeated until there are at least `need` bytes.  -1 and a sentence. */
-int perf_data_make(struct perf_data *d, const struct perf_opts *o, uint64_t need, char *why, size_t why_bytes);
+int perf_data_make(struct perf_data *d, const struct perf_opts *o, uint64_t need, char *why,
+                   size_t why_bytes);
 
 /* ---- a row, from a rank to its parent, and printed ---- */
 struct perf_row {
@@ -149,7 +154,8 @@ struct perf_digest {
 
 /* 0, or -1 where the other end is gone or does not read for PERF_WAIT_MS. */
 int perf_send(int fd, enum perf_msg_type type, const void *body, size_t len);
-/* 1 one message, 0 none came within wait_ms, -1 the other end is gone, -2 what came is not perf's. */
+/* 1 one message, 0 none came within wait_ms, -1 the other end is gone, -2 what came is not perf's.
+ */
 int perf_recv(int fd, struct perf_msg *m, int wait_ms);
 
 size_t perf_session_write(uint8_t *out, const struct perf_session *s);
@@ -174,7 +180,7 @@ struct perf_super {
     pid_t pid[PERF_RING_MAX];
     int status[PERF_RING_MAX];
     bool gone[PERF_RING_MAX];
-    int pipe[2]; /* ranks write to [1] */
+    int pipe[2];                                         /* ranks write to [1] */
     void (*row)(void *arg, const struct perf_report *r); /* ROW and PLUGIN */
     void *arg;
     char death[PERF_TEXT_BYTES + 64], error[PERF_TEXT_BYTES + 64], echo[PERF_TEXT_BYTES + 64];
@@ -182,7 +188,8 @@ struct perf_super {
 };
 void perf_super_init(struct perf_super *s, bool quiet);
 /* Before each set of ranks.  -1: no pipe. */
-int perf_super_open(struct perf_super *s, void (*row)(void *arg, const struct perf_report *r), void *arg);
+int perf_super_open(struct perf_super *s, void (*row)(void *arg, const struct perf_report *r),
+                    void *arg);
 /* Forks a rank that runs main_fn(arg) and exits with what it returns.  -1: no process. */
 int perf_super_fork(struct perf_super *s, int rank, int (*main_fn)(void *arg), void *arg);
 /* Until all ranks have ended.  0, or -1 after the one line that says why. */
@@ -194,12 +201,12 @@ struct perf_seat { /* where a rank sits */
     struct perf_session session;
     const struct perf_data *data; /* NULL: made by the rank */
     int ctl, report, rank;
-    int spare; /* the other end of ctl, which this rank closes; -1 where there is none */
+    int spare;   /* the other end of ctl, which this rank closes; -1 where there is none */
     bool client; /* leads: says what is run, measures */
 };
 int perf_rank_main(void *seat);
 
-/* ---- perf_ring.c ---- */
+/* ---- perf_round.c ---- */
 int perf_ring(const struct perf_opts *o);
 
 /* ---- perf_print.c ---- */

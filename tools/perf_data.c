@@ -46,7 +46,8 @@ static uint16_t f16_of(float f)
     memcpy(&bits, &f, 4);
     int exponent = (int)(bits >> 23 & 255) - 127 + 15;
     uint32_t sign = bits >> 16 & 0x8000;
-    return (uint16_t)(exponent < 1 ? sign : sign | ((uint32_t)exponent << 10 | (bits >> 13 & 0x3ff)));
+    return (uint16_t)(exponent < 1 ? sign
+                                   : sign | ((uint32_t)exponent << 10 | (bits >> 13 & 0x3ff)));
 }
 
 static size_t type_bytes(enum perf_gen type)
@@ -110,7 +111,8 @@ static enum perf_gen file_type(const char *file)
     return dot != NULL && strcmp(dot, ".bf16") == 0 ? PERF_GEN_BF16 : PERF_GEN_BYTES;
 }
 
-static int files_load(struct perf_data *d, const struct perf_opts *o, size_t *at, char *why, size_t why_bytes)
+static int files_load(struct perf_data *d, const struct perf_opts *o, size_t *at, char *why,
+                      size_t why_bytes)
 {
     size_t size;
 
@@ -129,7 +131,8 @@ static int files_load(struct perf_data *d, const struct perf_opts *o, size_t *at
     return 0;
 }
 
-int perf_data_make(struct perf_data *d, const struct perf_opts *o, uint64_t need, char *why, size_t why_bytes)
+int perf_data_make(struct perf_data *d, const struct perf_opts *o, uint64_t need, char *why,
+                   size_t why_bytes)
 {
     size_t have = 0, size;
 

@@ -1,5 +1,5 @@
-/* perf_gpu.c - what a GPU does with LL and LL128 buffers: it fills lines of data and flags, and on the other side polls
- * the flags in memory while the network writes.
+/* perf_gpu.c - what a GPU does with LL and LL128 buffers: it fills lines of data and flags, and on
+ * the other side polls the flags in memory while the network writes.
  *
  *   ll      16-byte lines   data 4, flag 4, data 4, flag 4           flags are the step + 1
  *   ll128   128-byte lines  data 120, flag 8; whole units of 16 lines
@@ -77,11 +77,14 @@ static bool fill_step(struct dir *d)
     return true;
 }
 
-/* The network writes what these two read; for a thread checker that is a race, for the protocol it is the point. */
-__attribute__((no_sanitize("thread"))) static bool read_ll(const char *line, uint64_t step, char *out)
+/* The network writes what these two read; for a thread checker that is a race, for the protocol it
+ * is the point. */
+__attribute__((no_sanitize("thread"))) static bool read_ll(const char *line, uint64_t step,
+                                                           char *out)
 {
     const uint64_t *half = (const uint64_t *)(const void *)line;
-    uint64_t a = __atomic_load_n(&half[0], __ATOMIC_ACQUIRE), b = __atomic_load_n(&half[1], __ATOMIC_ACQUIRE);
+    uint64_t a = __atomic_load_n(&half[0], __ATOMIC_ACQUIRE),
+             b = __atomic_load_n(&half[1], __ATOMIC_ACQUIRE);
 
     if (a >> 32 != (uint32_t)step || b >> 32 != (uint32_t)step)
         return false;
@@ -90,7 +93,8 @@ __attribute__((no_sanitize("thread"))) static bool read_ll(const char *line, uin
     return true;
 }
 
-__attribute__((no_sanitize("thread"))) static bool read_ll128(const char *line, uint64_t step, char *out)
+__attribute__((no_sanitize("thread"))) static bool read_ll128(const char *line, uint64_t step,
+                                                              char *out)
 {
     const uint64_t *words = (const uint64_t *)(const void *)line;
 
@@ -116,8 +120,9 @@ static void landed(struct dir *d, uint64_t k, size_t payload)
     }
 }
 
-/* Reads one message as far as its lines are there.  Several connections share the scratch, so a message that is begun
- * is read again from its first line when the turn comes back: reading is cheap and flags stay. */
+/* Reads one message as far as its lines are there.  Several connections share the scratch, so a
+ * message that is begun is read again from its first line when the turn comes back: reading is
+ * cheap and flags stay. */
 static bool read_step(struct dir *d)
 {
     uint64_t k = atomic_load_explicit(&d->gpu, memory_order_relaxed);
@@ -129,8 +134,9 @@ static bool read_step(struct dir *d)
         return false;
     slot = slot_of(d, k);
     for (size_t i = 0; i < lines; i++) {
-        bool there = d->flow.proto == HOST_LL ? read_ll(slot + i * LL_LINE, d->base + k + 1, out + i * LL_DATA)
-                                              : read_ll128(slot + i * LL128_LINE, d->base + k + 1, out + i * LL128_DATA);
+        bool there = d->flow.proto == HOST_LL
+                         ? read_ll(slot + i * LL_LINE, d->base + k + 1, out + i * LL_DATA)
+                         : read_ll128(slot + i * LL128_LINE, d->base + k + 1, out + i * LL128_DATA);
         if (!there)
             return false;
     }

@@ -1,4 +1,5 @@
-/* perf_meet.c - two hosts find each other: the server binds the address it was told, and lets in whoever has the code. */
+/* perf_meet.c - two hosts find each other: the server binds the address it was told, and lets in
+ * whoever has the code. */
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -14,9 +15,9 @@
 #include "perf.h"
 
 enum {
-    CODE_CHARS = 16,   /* of five bits each: nobody guesses one */
+    CODE_CHARS = 16, /* of five bits each: nobody guesses one */
     HELLO_BYTES = 4 + CODE_CHARS,
-    HELLO_MS = 3000,   /* how long a stranger may hold the door */
+    HELLO_MS = 3000, /* how long a stranger may hold the door */
     STRANGERS_MAX = 64
 };
 static const char port_default[] = "27182";
@@ -30,7 +31,8 @@ static int fail(char *why, size_t why_bytes, const char *what, const char *error
 /* "host", "host:port", "[v6]:port", "v6" */
 static struct addrinfo *resolve(const char *address, int flags, char *why, size_t why_bytes)
 {
-    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = flags}, *list = NULL;
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = flags},
+                    *list = NULL;
     char host[256];
     const char *port = port_default, *colon = strrchr(address, ':');
     const char *from = address, *end = address + strlen(address);
@@ -82,7 +84,8 @@ static void name_of(const struct sockaddr *sa, socklen_t len, char *out, size_t 
 {
     char host[128], port[16];
 
-    if (getnameinfo(sa, len, host, sizeof(host), port, sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+    if (getnameinfo(sa, len, host, sizeof(host), port, sizeof(port),
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
         snprintf(out, out_bytes, "?");
     else
         snprintf(out, out_bytes, strchr(host, ':') != NULL ? "[%s]:%s" : "%s:%s", host, port);
@@ -133,10 +136,12 @@ int perf_meet_server(const char *address, char *why, size_t why_bytes)
     int one = 1, fd = -1, door = listen_on(address, why, why_bytes);
     struct perf_msg *m = malloc(sizeof(*m));
 
-    if (door < 0 || m == NULL || code_make(code) != 0 || getsockname(door, (struct sockaddr *)&sa, &len) != 0)
+    if (door < 0 || m == NULL || code_make(code) != 0 ||
+        getsockname(door, (struct sockaddr *)&sa, &len) != 0)
         goto out;
     name_of((struct sockaddr *)&sa, len, name, sizeof(name));
-    printf("waiting at %s for one client; on the other host:\n  gradwire perf %s --code %s\n", name, name, code);
+    printf("waiting at %s for one client; on the other host:\n  gradwire perf %s --code %s\n", name,
+           name, code);
     fflush(stdout);
     snprintf(why, why_bytes, "%s: %d strangers came without the code", address, STRANGERS_MAX);
     for (int strangers = 0; strangers < STRANGERS_MAX; strangers++) {
@@ -193,7 +198,8 @@ int perf_meet_client(const char *address, const char *code, char *why, size_t wh
     if (fd < 0 || m == NULL)
         goto out;
     memcpy(hello + 4, code, strnlen(code, CODE_CHARS));
-    if (perf_send(fd, PERF_MSG_HELLO, hello, sizeof(hello)) == 0 && perf_recv(fd, m, PERF_WAIT_MS) == 1) {
+    if (perf_send(fd, PERF_MSG_HELLO, hello, sizeof(hello)) == 0 &&
+        perf_recv(fd, m, PERF_WAIT_MS) == 1) {
         if (m->type == PERF_MSG_WELCOME)
             goto out;
         if (m->type == PERF_MSG_REFUSE)

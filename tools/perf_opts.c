@@ -9,67 +9,61 @@
 #include "host_run.h"
 #include "perf.h"
 
-static const char help[] =
-    "usage: gradwire perf --local [options] [FILE...]       two ranks on this machine\n"
-    "       gradwire perf --ring N [options] [FILE...]      all-reduce traffic round N ranks on this machine\n"
-    "       gradwire perf --serve ADDRESS[:PORT]            one end; prints the code that the other end needs\n"
-    "       gradwire perf ADDRESS[:PORT] --code CODE [...]  the other end, which takes the options\n"
-    "\n"
-    "Moves messages through an NCCL net plugin exactly as NCCL's threads do, checks every byte by XXH3-128\n"
-    "and prints what it cost.  GB/s are 10^9 bytes a second in one direction; raw counts the user's bytes,\n"
-    "wire what crossed the link for them.\n"
-    "\n"
-    "what is sent\n"
-    "  FILE..., --file F    these bytes, e.g. a gradient as raw f32 or bf16 (.f32, .bf16)\n"
-    "  --gen TYPE[:zeros=R] f32, bf16, f16 or bytes, made up; a share R of exact zeros (default f32)\n"
-    "  --sizes A,B,C..D     bytes a message; A..B doubles from A to B; K, M, G are powers of 1024 (default 1M)\n"
-    "  --inflight N         messages at a time on a connection (default 4; 8 for ll, ll128)\n"
-    "  --conns N            connections (default 1)\n"
-    "  --bidir              both directions at once\n"
-    "  --lat                ping-pong: p50 and p99 are half the round trip; else isend to done\n"
-    "  --proto P            simple, ll or ll128: the last two poll flags in the bytes as a GPU does\n"
-    "  --iters N            messages in a timed run on each connection (default: as many as fill --seconds)\n"
-    "  --seconds S          length of a timed run (default 0.5)\n"
-    "  --warmup N           messages before it (default 16)\n"
-    "how\n"
-    "  --codec A,B          one set of rows for each, through GRADWIRE_CODEC (default: as the environment says)\n"
-    "  --policy P           auto, always or never, through GRADWIRE_POLICY\n"
-    "  --lane L             tcp or shm, through GRADWIRE_UCX_TLS\n"
-    "  --plugin PATH        any net plugin (default: libnccl-net-gradwire.so beside this program, then by name)\n"
-    "  --net-version V      its table v6 to v12 (default: the newest it has)\n"
-    "what is printed\n"
-    "  --json               an object with `rows` instead of the table\n"
-    "  --summary            also the result in plain words\n"
-    "  --fail-below GBPS    fail when a row's raw GB/s are below this\n"
-    "  --verbose            what the plugin logs\n"
-    "  --help, --version\n"
-    "\n"
-    "Only the client of --serve takes options; sizes, counts, codec and policy come from it, within bounds,\n"
-    "while plugin, files and environment (GRADWIRE_*, and --plugin, --lane, --file, --gen) are each end's own.\n"
-    "The columns that NCCL's interface cannot tell (wire, ratio, coded, codec and host time, lane) are read\n"
-    "from gradwire's own counters and are `-` for other plugins.\n"
-    "\n"
-    "exit code: 0 all well, 1 a rank, the plugin or the connection failed, 2 wrong usage,\n"
-    "           3 below --fail-below, 4 bytes arrived changed or a sum differs\n";
-
-enum { O_LOCAL = 256, O_RING, O_SERVE, O_CODE, O_FILE, O_GEN, O_SIZES, O_INFLIGHT, O_CONNS, O_BIDIR, O_LAT,
-       O_PROTO, O_ITERS, O_SECONDS, O_WARMUP, O_CODEC, O_POLICY, O_LANE, O_PLUGIN, O_NETVER, O_JSON, O_SUMMARY,
-       O_BELOW, O_VERBOSE, O_VERSION };
+enum {
+    O_LOCAL = 256,
+    O_RING,
+    O_SERVE,
+    O_CODE,
+    O_FILE,
+    O_GEN,
+    O_SIZES,
+    O_INFLIGHT,
+    O_CONNS,
+    O_BIDIR,
+    O_LAT,
+    O_PROTO,
+    O_ITERS,
+    O_SECONDS,
+    O_WARMUP,
+    O_CODEC,
+    O_POLICY,
+    O_LANE,
+    O_PLUGIN,
+    O_NETVER,
+    O_JSON,
+    O_SUMMARY,
+    O_BELOW,
+    O_VERBOSE,
+    O_VERSION
+};
 
 static const struct option longs[] = {
-    {"local", no_argument, NULL, O_LOCAL},          {"ring", required_argument, NULL, O_RING},
-    {"serve", required_argument, NULL, O_SERVE},    {"code", required_argument, NULL, O_CODE},
-    {"file", required_argument, NULL, O_FILE},      {"gen", required_argument, NULL, O_GEN},
-    {"sizes", required_argument, NULL, O_SIZES},    {"inflight", required_argument, NULL, O_INFLIGHT},
-    {"conns", required_argument, NULL, O_CONNS},    {"bidir", no_argument, NULL, O_BIDIR},
-    {"lat", no_argument, NULL, O_LAT},              {"proto", required_argument, NULL, O_PROTO},
-    {"iters", required_argument, NULL, O_ITERS},    {"seconds", required_argument, NULL, O_SECONDS},
-    {"warmup", required_argument, NULL, O_WARMUP},  {"codec", required_argument, NULL, O_CODEC},
-    {"policy", required_argument, NULL, O_POLICY},  {"lane", required_argument, NULL, O_LANE},
-    {"plugin", required_argument, NULL, O_PLUGIN},  {"net-version", required_argument, NULL, O_NETVER},
-    {"json", no_argument, NULL, O_JSON},            {"summary", no_argument, NULL, O_SUMMARY},
-    {"fail-below", required_argument, NULL, O_BELOW}, {"verbose", no_argument, NULL, O_VERBOSE},
-    {"help", no_argument, NULL, 'h'},               {"version", no_argument, NULL, O_VERSION},
+    {"local", no_argument, NULL, O_LOCAL},
+    {"ring", required_argument, NULL, O_RING},
+    {"serve", required_argument, NULL, O_SERVE},
+    {"code", required_argument, NULL, O_CODE},
+    {"file", required_argument, NULL, O_FILE},
+    {"gen", required_argument, NULL, O_GEN},
+    {"sizes", required_argument, NULL, O_SIZES},
+    {"inflight", required_argument, NULL, O_INFLIGHT},
+    {"conns", required_argument, NULL, O_CONNS},
+    {"bidir", no_argument, NULL, O_BIDIR},
+    {"lat", no_argument, NULL, O_LAT},
+    {"proto", required_argument, NULL, O_PROTO},
+    {"iters", required_argument, NULL, O_ITERS},
+    {"seconds", required_argument, NULL, O_SECONDS},
+    {"warmup", required_argument, NULL, O_WARMUP},
+    {"codec", required_argument, NULL, O_CODEC},
+    {"policy", required_argument, NULL, O_POLICY},
+    {"lane", required_argument, NULL, O_LANE},
+    {"plugin", required_argument, NULL, O_PLUGIN},
+    {"net-version", required_argument, NULL, O_NETVER},
+    {"json", no_argument, NULL, O_JSON},
+    {"summary", no_argument, NULL, O_SUMMARY},
+    {"fail-below", required_argument, NULL, O_BELOW},
+    {"verbose", no_argument, NULL, O_VERBOSE},
+    {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, O_VERSION},
     {NULL, 0, NULL, 0},
 };
 
@@ -324,8 +318,8 @@ static int take(struct perf_opts *o, int opt, char *arg, int *modes)
 static int settle(struct perf_opts *o, int modes)
 {
     struct perf_session *s = &o->session;
-    static const uint64_t proto_max[] = {HOST_LL_BYTES / HOST_SLOTS / 2, HOST_LL128_BYTES / HOST_SLOTS / 16 * 15,
-                                         PERF_SIZE_MAX};
+    static const uint64_t proto_max[] = {HOST_LL_BYTES / HOST_SLOTS / 2,
+                                         HOST_LL128_BYTES / HOST_SLOTS / 16 * 15, PERF_SIZE_MAX};
     static const char *const proto_name[] = {"ll", "ll128", "simple"};
 
     if (modes != 1)
@@ -357,11 +351,12 @@ int perf_opts_read(struct perf_opts *o, int argc, char **argv)
 {
     int opt, at = 0, modes = 0;
 
-    *o = (struct perf_opts){.warmup = 16, .seconds = 0.5, .session = {.proto = HOST_SIMPLE, .conns = 1}};
+    *o = (struct perf_opts){
+        .warmup = 16, .seconds = 0.5, .session = {.proto = HOST_SIMPLE, .conns = 1}};
     optind = 1;
     while ((opt = getopt_long(argc, argv, "h", longs, &at)) != -1) {
         if (opt == 'h') {
-            fputs(help, stdout);
+            fputs(perf_help, stdout);
             return PERF_OK;
         }
         if (opt == O_VERSION) {

@@ -1,6 +1,8 @@
-/* perf_rank.c - a rank: one process with the plugin, NCCL's threads and one end of every connection.
+/* perf_rank.c - a rank: one process with the plugin, NCCL's threads and one end of every
+ * connection.
  *
- * Read perf_rank_main.  The client's rank leads: it says which run comes next; the other follows. */
+ * Read perf_rank_main.  The client's rank leads: it says which run comes next; the other follows.
+ */
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -17,7 +19,7 @@
 
 enum { TICK_MS = 50, TELL_MS = 300, UP_MS = 60000, NEXT_MS = 120000 };
 
-/* ---- saying things ---------------------------------------------------------------------------------------- */
+/* ---- saying things --------------------------------------------------------------------------- */
 
 static void report(struct rank *r, enum perf_say kind, const char *fmt, va_list ap)
 {
@@ -50,7 +52,8 @@ void rank_fail(struct rank *r, const char *fmt, ...)
     _exit(PERF_FAILED);
 }
 
-static void echo(struct rank *r, const char *fmt, ...) __attribute__((format(printf, 2, 3), noreturn));
+static void echo(struct rank *r, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3), noreturn));
 static void echo(struct rank *r, const char *fmt, ...)
 {
     va_list ap;
@@ -96,7 +99,8 @@ void rank_fail_net(struct rank *r, const char *what, ncclResult_t res)
         rank_check_peer(r);
     }
     host_log_last(last);
-    rank_fail(r, "%s: the plugin answers %s%s%s", what, host_result_name(res), last[0] != '\0' ? ": " : "", last);
+    rank_fail(r, "%s: the plugin answers %s%s%s", what, host_result_name(res),
+              last[0] != '\0' ? ": " : "", last);
 }
 
 struct perf_msg *rank_expect(struct rank *r, enum perf_msg_type type)
@@ -108,7 +112,8 @@ struct perf_msg *rank_expect(struct rank *r, enum perf_msg_type type)
     if (got == 0)
         rank_fail(r, "the other rank said nothing for %d seconds", NEXT_MS / 1000);
     if (r->msg->type != (uint32_t)type)
-        rank_fail(r, "the other rank sent message %u where %u was due", r->msg->type, (unsigned)type);
+        rank_fail(r, "the other rank sent message %u where %u was due", r->msg->type,
+                  (unsigned)type);
     return r->msg;
 }
 
@@ -131,7 +136,7 @@ void rank_wait_job(struct rank *r, struct host_job *job, const char *what)
         rank_fail_net(r, what, job->res);
 }
 
-/* ---- coming up -------------------------------------------------------------------------------------------- */
+/* ---- coming up ------------------------------------------------------------------------------- */
 
 /* The plugin reads these at its first init, which is why every codec has ranks of its own. */
 static void environment(struct rank *r)
@@ -145,6 +150,7 @@ static void environment(struct rank *r)
         setenv("GRADWIRE_POLICY", r->session->policy, 1);
     if (o->lane != PERF_LANE_ANY)
         setenv("GRADWIRE_UCX_TLS", o->lane == PERF_LANE_TCP ? "tcp" : "posix", 1);
+    setenv("GRADWIRE_LOG", "nccl", 0); /* its warnings come to host_log and end in our one line */
     int fd = memfd_create("gradwire-stat", MFD_CLOEXEC);
     if (fd < 0 || ftruncate(fd, GW_STAT_BYTES) != 0)
         return;
@@ -183,7 +189,8 @@ void rank_open(struct rank *r)
     environment(r);
     if (o->verbose)
         host_log_copy(stderr, NCCL_LOG_INFO);
-    if (host_load(&r->net, plugin_path(o, path, sizeof(path)), o->net_version, why, sizeof(why)) != 0)
+    if (host_load(&r->net, plugin_path(o, path, sizeof(path)), o->net_version, why, sizeof(why)) !=
+        0)
         rank_fail(r, "cannot load the plugin: %s", why);
     ncclResult_t res = host_init(&r->net, 1);
     if (res != ncclSuccess)
@@ -225,7 +232,8 @@ static void listen_all(struct rank *r)
     for (unsigned i = 0; i < r->nin; i++) {
         host_conn_listen(&r->service, &r->in[i].conn, &r->net, 0);
         rank_wait_job(r, &r->in[i].conn.job, "listen");
-        memcpy(handles + i * NCCL_NET_HANDLE_MAXSIZE, r->in[i].conn.handle, NCCL_NET_HANDLE_MAXSIZE);
+        memcpy(handles + i * NCCL_NET_HANDLE_MAXSIZE, r->in[i].conn.handle,
+               NCCL_NET_HANDLE_MAXSIZE);
     }
     if (r->nin != 0)
         rank_send(r, PERF_MSG_HANDLES, handles, r->nin * NCCL_NET_HANDLE_MAXSIZE);
@@ -241,7 +249,8 @@ static void connect_all(struct rank *r)
     if (m->len != r->nout * NCCL_NET_HANDLE_MAXSIZE)
         rank_fail(r, "the other rank sent %u bytes of handles", m->len);
     for (unsigned i = 0; i < r->nout; i++) {
-        memcpy(r->out[i].conn.handle, m->body + i * NCCL_NET_HANDLE_MAXSIZE, NCCL_NET_HANDLE_MAXSIZE);
+        memcpy(r->out[i].conn.handle, m->body + i * NCCL_NET_HANDLE_MAXSIZE,
+               NCCL_NET_HANDLE_MAXSIZE);
         host_conn_connect(&r->service, &r->out[i].conn, &r->net, 0);
     }
 }
@@ -298,7 +307,7 @@ static void disconnect(struct rank *r)
     free(r->in);
 }
 
-/* ---- the other rank's part --------------------------------------------------------------------------------- */
+/* ---- the other rank's part ------------------------------------------------------------------- */
 
 static void follow(struct rank *r)
 {
@@ -310,7 +319,8 @@ static void follow(struct rank *r)
             return;
         if (got != 1 || r->msg->type == PERF_MSG_FAIL)
             rank_lost(r, got);
-        if (got != 1 || r->msg->type != PERF_MSG_RUN || perf_run_read(r->msg, &run, r->session->size_max) != 0)
+        if (got != 1 || r->msg->type != PERF_MSG_RUN ||
+            perf_run_read(r->msg, &run, r->session->size_max) != 0)
             rank_fail(r, "the other rank asks for no run that can be");
         run_follow(r, &run);
     }
@@ -332,7 +342,8 @@ int perf_rank_main(void *arg)
     rank_open(r);
     if (seat->data != NULL)
         r->data = *seat->data;
-    else if (sends && perf_data_make(&r->data, seat->opts, seat->session.size_max, why, sizeof(why)) != 0)
+    else if (sends &&
+             perf_data_make(&r->data, seat->opts, seat->session.size_max, why, sizeof(why)) != 0)
         rank_fail(r, "%s", why);
     if (seat->client)
         rank_say(r, PERF_SAY_PLUGIN, "%s, net v%d", r->net.t.name, r->net.version);

@@ -1,4 +1,5 @@
-/* perf_rank.h - what the files of a rank share.  A rank is a process and ends as one: rank_fail does not return. */
+/* perf_rank.h - what the files of a rank share.  A rank is a process and ends as one: rank_fail
+ * does not return. */
 #ifndef GW_TOOLS_PERF_RANK_H
 #define GW_TOOLS_PERF_RANK_H
 
@@ -14,16 +15,18 @@ struct dir {
     struct host_conn conn;
     struct host_flow flow;
     unsigned index;
-    struct host_mem mem; /* out: the data; in: the landing area, where the Simple buffer is too small */
+    struct host_mem
+        mem; /* out: the data; in: the landing area, where the Simple buffer is too small */
     char *area;
-    size_t stride;       /* of a slot */
+    size_t stride; /* of a slot */
     unsigned slots;
-    struct dir *answer;  /* ping-pong: landing here lets the next message go there */
-    uint64_t landed_ns;  /* ping-pong: the landing before */
-    _Atomic uint64_t gate;    /* out: messages that may be sent */
-    _Atomic uint64_t gpu;     /* ll, ll128: messages that the GPU side has filled or read */
-    uint64_t prepared;        /* messages whose slot is filled or wiped; NCCL retries must not do it twice */
-    uint64_t base;            /* ll, ll128: steps before this run */
+    struct dir *answer;    /* ping-pong: landing here lets the next message go there */
+    uint64_t landed_ns;    /* ping-pong: the landing before */
+    _Atomic uint64_t gate; /* out: messages that may be sent */
+    _Atomic uint64_t gpu;  /* ll, ll128: messages that the GPU side has filled or read */
+    uint64_t
+        prepared;  /* messages whose slot is filled or wiped; NCCL retries must not do it twice */
+    uint64_t base; /* ll, ll128: steps before this run */
     struct perf_digest *digests;
 };
 
@@ -48,7 +51,8 @@ struct rank {
 };
 enum { SAMPLES_MAX = 1 << 17 };
 
-void rank_fail(struct rank *r, const char *fmt, ...) __attribute__((format(printf, 2, 3), noreturn));
+void rank_fail(struct rank *r, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3), noreturn));
 /* The plugin answered `res` to `what`; its own last words are added. */
 void rank_fail_net(struct rank *r, const char *what, ncclResult_t res) __attribute__((noreturn));
 /* Ends the rank where the other one has failed or gone; else returns. */
@@ -57,10 +61,12 @@ void rank_check_peer(struct rank *r);
 struct perf_msg *rank_expect(struct rank *r, enum perf_msg_type type);
 void rank_send(struct rank *r, enum perf_msg_type type, const void *body, size_t len);
 void rank_wait_job(struct rank *r, struct host_job *job, const char *what);
-/* Environment, plugin and threads of a rank; and their end.  perf_ring.c has ranks of its own and uses these too. */
+/* Environment, plugin and threads of a rank; and their end.  perf_ring.c has ranks of its own and
+ * uses these too. */
 void rank_open(struct rank *r);
 void rank_close(struct rank *r);
-void rank_say(struct rank *r, enum perf_say kind, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void rank_say(struct rank *r, enum perf_say kind, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* perf_run.c: the two halves of one run */
 struct run_result {

@@ -1,4 +1,5 @@
-/* perf_rows.c - the rows of the leading rank: warm up, time, check, for each size.  Read rows_lead. */
+/* perf_rows.c - the rows of the leading rank: warm up, time, check, for each size.  Read rows_lead.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -6,6 +7,8 @@
 #include <gradwire/stat.h>
 
 #include "perf_rank.h"
+
+enum { WARM_BYTES = 256 << 20, CHECKS_MIN = 3 };
 
 void rows_say(struct rank *r, const struct perf_report *rep)
 {
@@ -45,7 +48,9 @@ static void timed(struct rank *r, uint64_t size, struct run_result *res)
     struct perf_run run = {.kind = PERF_RUN_WARM, .size = size, .count = o->warmup};
 
     if (run.count == 0 && o->iters == 0)
-        run.count = 16;
+        run.count = 16; /* the length of the timed run is taken from these */
+    while (run.count > 2 && run.count > WARM_BYTES / size)
+        run.count /= 2;
     if (run.count != 0)
         run_lead(r, &run, res);
     run.kind = PERF_RUN_TIMED;
@@ -71,10 +76,10 @@ void rows_counters(const struct rank *r, const struct run_result *res, struct pe
     row->decode_bytes = (double)(res->mine.decode_bytes + res->theirs.decode_bytes);
     row->host_ns = (double)(res->mine.host_ns + res->theirs.host_ns);
     if (row->codec[0] == '\0')
-        snprintf(row->codec, sizeof(row->codec), "%s", r->page->codec);
+        snprintf(row->codec, sizeof(row->codec), "%.31s", r->page->codec);
     if (row->policy[0] == '\0')
-        snprintf(row->policy, sizeof(row->policy), "%s", r->page->policy);
-    snprintf(row->lane, sizeof(row->lane), "%s", r->page->lane);
+        snprintf(row->policy, sizeof(row->policy), "%.15s", r->page->policy);
+    snprintf(row->lane, sizeof(row->lane), "%.15s", r->page->lane);
 }
 
 static void row_fill(struct rank *r, const struct run_result *res, struct perf_row *row)
@@ -98,7 +103,7 @@ static void check(struct rank *r, uint64_t size, struct perf_row *row)
     struct perf_run run = {.kind = PERF_RUN_CHECK, .size = size};
 
     count = count > bound ? bound : count;
-    run.count = count < 8 ? 8 : count > PERF_DIGESTS ? PERF_DIGESTS : count;
+    run.count = count < CHECKS_MIN ? CHECKS_MIN : count > PERF_DIGESTS ? PERF_DIGESTS : count;
     run_lead(r, &run, &res);
     row->valid = res.valid;
     row->checked = run.count * r->session->conns;

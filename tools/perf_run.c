@@ -12,7 +12,7 @@
 
 enum { STALL_MS = 30000, NOTE_MS = 250, LAZY_ROUNDS = 4, WIPE = 0xdb };
 
-/* ---- messages --------------------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 /* A run that is checked also has short messages, and empty ones where the protocol knows such. */
 uint64_t run_msg_bytes(const struct rank *r, uint64_t k)
@@ -63,10 +63,16 @@ static void *send_at(struct host_flow *f, uint64_t k, size_t *bytes_p, void **mh
     return host_conn_buf(&d->conn, HOST_SIMPLE) + k % d->slots * d->stride;
 }
 
+static char *landing(const struct dir *d, uint64_t k)
+{
+    return (d->area != NULL ? d->area : host_conn_buf(&d->conn, HOST_SIMPLE)) +
+           k % d->slots * d->stride;
+}
+
 static void *recv_at(struct host_flow *f, uint64_t k, size_t *bytes_p, void **mh_p)
 {
     struct dir *d = f->arg;
-    char *slot = (d->area != NULL ? d->area : host_conn_buf(&d->conn, HOST_SIMPLE)) + k % d->slots * d->stride;
+    char *slot = landing(d, k);
 
     *bytes_p = d->rank->run.size;
     *mh_p = d->area != NULL ? d->mem.mh : d->conn.mh[HOST_SIMPLE];
@@ -104,8 +110,7 @@ static void received(struct host_flow *f, uint64_t k, size_t bytes, uint64_t ns)
 
     (void)ns;
     if (d->rank->run.kind == PERF_RUN_CHECK)
-        run_digest(d, k, (d->area != NULL ? d->area : host_conn_buf(&d->conn, HOST_SIMPLE)) + k % d->slots * d->stride,
-                   bytes);
+        run_digest(d, k, landing(d, k), bytes);
     atomic_store_explicit(&f->allowed, k + 1 + d->slots, memory_order_relaxed);
     if (d->answer == NULL)
         return;
@@ -114,7 +119,7 @@ static void received(struct host_flow *f, uint64_t k, size_t bytes, uint64_t ns)
     atomic_fetch_add_explicit(&d->answer->flow.allowed, 1, memory_order_relaxed);
 }
 
-/* ---- before a run ----------------------------------------------------------------------------------------- */
+/* ---- before a run ---------------------------------------------------------------------------- */
 
 void run_clean(struct dir *d)
 {
@@ -128,8 +133,8 @@ void run_clean(struct dir *d)
     d->area = NULL;
 }
 
-/* Messages up to a slice go through the Simple buffer in NCCL's way; larger ones, or more of them, through memory of
- * the user's, registered when it is needed. */
+/* Messages up to a slice go through the Simple buffer in NCCL's way; larger ones, or more of them,
+ * through memory of the user's, registered when it is needed. */
 static void area_make(struct dir *d)
 {
     uint64_t size = d->rank->run.size;
@@ -149,10 +154,22 @@ static void area_make(struct dir *d)
     }
     d->area = aligned_alloc(4096, d->stride * d->slots);
     if (d->area == NULL)
-        rank_fail(d->rank, "no memory for %u messages of %llu bytes", d->slots, (unsigned long long)size);
+        rank_fail(d->rank, "no memory for %u messages of %llu bytes", d->slots,
+                  (unsigned long long)size);
     d->mem = (struct host_mem){.conn = &d->conn, .data = d->area, .bytes = d->stride * d->slots};
     host_mem_reg(&d->rank->service, &d->mem);
     rank_wait_job(d->rank, &d->mem.job, "regMr of the landing area");
+}
+
+/* What may start before anything has moved: sends of a Simple run have their bytes already, those
+ * of LL wait for the GPU side; receives have all their slots. */
+static uint64_t first_allowed(const struct dir *d, uint64_t gate)
+{
+    bool simple = d->rank->session->proto == HOST_SIMPLE;
+
+    if (d->conn.sends)
+        return simple ? gate : 0;
+    return simple ? d->slots : HOST_SLOTS;
 }
 
 static void dir_arm(struct dir *d)
@@ -165,10 +182,10 @@ static void dir_arm(struct dir *d)
     d->landed_ns = host_now_ns();
     if (simple)
         area_make(d);
-    uint64_t gate = !sends || !s->lat ? UINT64_MAX : d->rank->seat->client ? 1 : 0;
+    uint64_t gate = sends && s->lat ? d->rank->seat->client : UINT64_MAX;
     atomic_store(&d->gate, gate);
     atomic_store(&d->gpu, 0);
-    atomic_store(&d->flow.allowed, !simple && sends ? 0 : sends ? gate : simple ? d->slots : HOST_SLOTS);
+    atomic_store(&d->flow.allowed, first_allowed(d, gate));
     atomic_store(&d->flow.finished, 0);
     d->flow.conn = &d->conn;
     d->flow.proto = (enum host_proto)s->proto;
@@ -199,7 +216,7 @@ static void arm(struct rank *r, const struct perf_run *run)
     }
 }
 
-/* ---- during it -------------------------------------------------------------------------------------------- */
+/* ---- during it ------------------------------------------------------------------------------- */
 
 void run_counters(const struct rank *r, struct perf_done *d, uint64_t chunks[3])
 {
@@ -228,7 +245,8 @@ static void go(struct rank *r)
     host_progress_run(&r->progress, r->flows, r->nflows);
 }
 
-/* NCCL registers users' buffers on live connections while messages move; nothing is ever sent from this one. */
+/* NCCL registers users' buffers on live connections while messages move; nothing is ever sent from
+ * this one. */
 static void register_lazily(struct rank *r)
 {
     static char page[65536];
@@ -256,12 +274,14 @@ static uint64_t moved_so_far(const struct rank *r)
 
 static void note(struct rank *r, uint64_t moved)
 {
+    static const char *const doing[] = {"warming up", "timing", "checking"};
     uint64_t all = r->run.count * (r->nin + r->nout) * (r->session->proto == HOST_SIMPLE ? 1 : 2);
     char size[16];
 
     if (r->seat->client)
-        rank_say(r, PERF_SAY_NOTE, "%s %s: %s %llu%%", r->session->codec, perf_size_text(r->run.size, size),
-                 r->run.kind == PERF_RUN_CHECK ? "checking" : r->run.kind == PERF_RUN_WARM ? "warming up" : "timing",
+        rank_say(r, PERF_SAY_NOTE, "%s %s: %s %llu%%",
+                 r->session->codec[0] != '\0' ? r->session->codec : "perf",
+                 perf_size_text(r->run.size, size), doing[r->run.kind],
                  (unsigned long long)(moved * 100 / all));
 }
 
@@ -292,7 +312,7 @@ static void wait_end(struct rank *r)
         pthread_join(r->gpu_thread, NULL);
 }
 
-/* ---- after it --------------------------------------------------------------------------------------------- */
+/* ---- after it -------------------------------------------------------------------------------- */
 
 static void digests_send(struct rank *r)
 {

@@ -23,7 +23,8 @@ void perf_super_init(struct perf_super *s, bool quiet)
     s->tty = !quiet && isatty(STDERR_FILENO);
 }
 
-int perf_super_open(struct perf_super *s, void (*row)(void *arg, const struct perf_report *r), void *arg)
+int perf_super_open(struct perf_super *s, void (*row)(void *arg, const struct perf_report *r),
+                    void *arg)
 {
     s->row = row;
     s->arg = arg;
@@ -34,7 +35,8 @@ int perf_super_open(struct perf_super *s, void (*row)(void *arg, const struct pe
     return pipe2(s->pipe, O_CLOEXEC);
 }
 
-/* Every connection costs a lane several descriptors; the plugin never raises this, the program does. */
+/* Every connection costs a lane several descriptors; the plugin never raises this, the program
+ * does. */
 static void raise_nofile(void)
 {
     struct rlimit lim;
@@ -67,7 +69,7 @@ int perf_super_fork(struct perf_super *s, int rank, int (*main_fn)(void *arg), v
     return 0;
 }
 
-/* ---- what ranks say --------------------------------------------------------------------------------------- */
+/* ---- what ranks say -------------------------------------------------------------------------- */
 
 static void note_clear(struct perf_super *s)
 {
@@ -113,7 +115,7 @@ static int listen_once(struct perf_super *s, int wait_ms)
     return n == (ssize_t)sizeof(r) ? 1 : n < 0 && errno == EINTR ? 0 : -1;
 }
 
-/* ---- how ranks end ---------------------------------------------------------------------------------------- */
+/* ---- how ranks end --------------------------------------------------------------------------- */
 
 static void reap_one(struct perf_super *s, int rank, int status)
 {
@@ -122,7 +124,8 @@ static void reap_one(struct perf_super *s, int rank, int status)
     s->gone[rank] = true;
     s->status[rank] = status;
     if (WIFSIGNALED(status))
-        snprintf(text, sizeof(text), "died of signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+        snprintf(text, sizeof(text), "died of signal %d (%s)", WTERMSIG(status),
+                 strsignal(WTERMSIG(status)));
     else if (WEXITSTATUS(status) != 0)
         snprintf(text, sizeof(text), "ended with code %d and said nothing", WEXITSTATUS(status));
     else

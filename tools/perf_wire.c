@@ -5,7 +5,8 @@
  *  | "GWPF"  | type | zero | length | body      little-endian; length is PERF_MSG_BYTES at most
  *  +---------+------+------+--------+------
  *
- * A body is its fields one after the other, as the _write functions put them; a body of another length is refused. */
+ * A body is its fields one after the other, as the _write functions put them; a body of another
+ * length is refused. */
 #include <ctype.h>
 #include <errno.h>
 #include <poll.h>
@@ -111,8 +112,9 @@ int perf_session_read(const struct perf_msg *m, struct perf_session *s)
     uint64_t bidir = get(&c, 1), lat = get(&c, 1);
     s->size_max = get(&c, 8);
     if (whole(&c) != 0 || bidir > 1 || lat > 1 || s->proto >= HOST_PROTOS || s->conns < 1 ||
-        s->conns > PERF_CONNS_MAX || s->inflight < 1 || s->inflight > NCCL_NET_MAX_REQUESTS || s->size_max < 1 ||
-        s->size_max > PERF_SIZE_MAX || s->size_max > PERF_MEMORY_MAX / s->conns / s->inflight)
+        s->conns > PERF_CONNS_MAX || s->inflight < 1 || s->inflight > NCCL_NET_MAX_REQUESTS ||
+        s->size_max < 1 || s->size_max > PERF_SIZE_MAX ||
+        s->size_max > PERF_MEMORY_MAX / s->conns / s->inflight)
         return -1;
     if (s->proto != HOST_SIMPLE && s->inflight > HOST_SLOTS)
         return -1;
@@ -138,8 +140,8 @@ int perf_run_read(const struct perf_msg *m, struct perf_run *r, uint64_t size_ma
     r->kind = (uint32_t)get(&c, 4);
     r->size = get(&c, 8);
     r->count = get(&c, 8);
-    if (whole(&c) != 0 || r->kind > PERF_RUN_CHECK || r->size < 1 || r->size > size_max || r->count < 1 ||
-        r->count > (r->kind == PERF_RUN_CHECK ? PERF_DIGESTS : PERF_COUNT_MAX))
+    if (whole(&c) != 0 || r->kind > PERF_RUN_CHECK || r->size < 1 || r->size > size_max ||
+        r->count < 1 || r->count > (r->kind == PERF_RUN_CHECK ? PERF_DIGESTS : PERF_COUNT_MAX))
         return -1;
     return 0;
 }
@@ -204,14 +206,16 @@ const char *perf_msg_text(struct perf_msg *m)
 
 /* ---- the socket ---- */
 
-/* Moves len bytes either way; 1 all, 0 nothing within wait_ms, -1 the end or an error, or a stop in the middle. */
+/* Moves len bytes either way; 1 all, 0 nothing within wait_ms, -1 the end or an error, or a stop in
+ * the middle. */
 static int move(int fd, bool out, uint8_t *p, size_t len, int wait_ms)
 {
     uint64_t end = host_now_ns() + (uint64_t)wait_ms * 1000000u;
     size_t at = 0;
 
     while (at < len) {
-        ssize_t n = out ? send(fd, p + at, len - at, MSG_NOSIGNAL | MSG_DONTWAIT) : recv(fd, p + at, len - at, MSG_DONTWAIT);
+        ssize_t n = out ? send(fd, p + at, len - at, MSG_NOSIGNAL | MSG_DONTWAIT)
+                        : recv(fd, p + at, len - at, MSG_DONTWAIT);
         if (n > 0) {
             at += (size_t)n;
             continue;

@@ -56,7 +56,8 @@ struct gw_codec {
     size_t ws_bytes; /* scratch the caller lends to every call, 64-byte aligned */
     /* the largest payload encode may write for src_len bytes, without the frame head */
     size_t (*bound)(size_t src_len, const struct gw_coding *c);
-    /* GW_OK, or GW_RAW from a sample or when dst_cap is short; count_p gets the frame's `count` */
+    /* GW_OK; GW_RAW from a sample, before dst is touched, or when dst_cap is short; GW_E_ARG.  count_p gets the
+     * frame's `count`.  A caller that wants no growth passes a dst_cap below src_len. */
     gw_err (*encode)(const struct gw_coding *c, const void *src, size_t src_len, void *dst, size_t dst_cap,
                      size_t *dst_len, uint32_t *count_p, void *ws);
     /* src: payload without its head.  GW_E_CORRUPT on anything that does not give exactly dst_len bytes */

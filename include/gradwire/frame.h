@@ -33,12 +33,13 @@ struct gw_frame {
 /* Writes the head; every field is taken as it is. */
 GW_API void gw_frame_write(uint8_t out[GW_FRAME_BYTES], const struct gw_frame *f);
 
-/* Reads a head from hostile bytes.  GW_E_CORRUPT unless magic, version, flags and header length are known and the payload
- * fits in_len.  f is set only on GW_OK. */
+/* Reads a head from hostile bytes.  GW_E_CORRUPT unless magic, version, flags and header length are known, the payload
+ * fits in_len, raw_bytes is at most GW_CHUNK_MAX, and check is 0 without its flag.  f is set only on GW_OK. */
 GW_API gw_err gw_frame_read(const uint8_t *in, size_t in_len, struct gw_frame *f);
 
 /* Encodes [src, src+src_len) with `codec` into head + payload at dst.  GW_RAW: not worth it, or it does not fit dst_cap;
- * dst is meaningless then.  check != 0: the frame carries the checksum.  ws: codec->ws_bytes of scratch, 64-byte aligned. */
+ * dst is meaningless then.  GW_E_ARG: the codec refuses c, or src_len is above GW_CHUNK_MAX.  check != 0: the frame carries
+ * the checksum.  ws: codec->ws_bytes of scratch, 64-byte aligned. */
 GW_API gw_err gw_frame_encode(const struct gw_codec *codec, const struct gw_coding *c, int check, const void *src,
                               size_t src_len, void *dst, size_t dst_cap, size_t *dst_len, void *ws);
 
