@@ -29,7 +29,7 @@ sanf  := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-rec
 warn  := -Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wpointer-arith -Wundef \
          -Wwrite-strings -Wvla $(if $(filter 1,$(WERROR)),-Werror)
 need  := -std=c11 -D_GNU_SOURCE -fPIC -fvisibility=hidden -ffp-contract=off -fno-strict-aliasing -pthread \
-         -DGW_VERSION='"$(VERSION)"' $(warn) $(sanf)
+         -DGW_VERSION='"$(VERSION)"' $(warn) $(sanf) $(TEST)
 ldneed := -pthread $(sanf)
 
 # ---- who may see whom: a wrong include does not build -------------------------------------------------
@@ -96,8 +96,9 @@ $(O)/$(1)/%.o: $(1)/%.c $(stamp) | deps
 	$$(Q)$$(CC) $$(CPPFLAGS) $$(need) $$(isa_$$(notdir $$*)) $(2) -MMD -MP $$(CFLAGS) -c $$< -o $$@
 endef
 # One line per file that needs an instruction set.
-isa_kern_avx2   := -mavx2 -mbmi -mbmi2
-isa_kern_avx512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq
+ifneq ($(findstring x86_64,$(shell $(CC) -dumpmachine)),)
+isa_kern_avx2 := -mavx2 -mbmi -mbmi2
+endif
 
 $(eval $(call compile,compress,$(see_compress)))
 $(eval $(call compile,transport,$(see_transport) $(ucx_cflags)))

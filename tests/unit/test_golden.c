@@ -94,7 +94,7 @@ static void test_gradients(void **s)
     ratio_below("cnn.f32", GW_VIEW_F32, 630);
     /* The sample is the half of the table where the frequent words stand: 8 % of its groups hold
      * something.  The whole table, with 4 %, must stay below 0.045 and gives 0.039. */
-    ratio_below("wordlm.f32", GW_VIEW_F32, 72);
+    ratio_below("wordlm.f32", GW_VIEW_F32, 45);
 }
 
 int main(void)
