@@ -35,7 +35,7 @@ static void in_child(void)
         gw_sock_init(s);
     }
     gw_list_init(&all);
-    pthread_mutex_init(&lock, NULL);
+    pthread_mutex_unlock(&lock);
 }
 
 static void hear_of_forks(void)

@@ -29,7 +29,8 @@ struct gw_ucx_dev {
     struct gw_host host;
     ucp_context_h context;
     struct gw_ucx_dev *next; /* among all open ones, for UCX's log */
-    char transport[16];
+    char transport[64];
+    char segment[16]; /* TCP_RX_SEG_SIZE as it was set, "-" without tcp */
     char ifname[32];
     uint32_t depth;
 };
@@ -77,7 +78,7 @@ struct gw_ucx_lane {
 struct gw_ucx_addr {
     uint32_t depth;
     uint32_t len;
-    char transport[16];
+    char transport[16], segment[16];
     const uint8_t *address;
 };
 

@@ -6,12 +6,13 @@
 
 #include "ucx.h"
 
-/*  0       4         5   6       8       12          28      36
- *  +-------+---------+---+-------+-------+-----------+-------+---------+
- *  | magic | version | 0 | len   | depth | transport | check | address |   little-endian; len is the address's
- *  +-------+---------+---+-------+-------+-----------+-------+---------+
- * depth: puts that this side may have outstanding, so that the other has as many receives.  check: over all the rest. */
-enum { MAGIC = 0x78757767, VERSION = 1, AT_LEN = 6, AT_DEPTH = 8, AT_NAME = 12, AT_CHECK = 28, HEAD = 36 };
+/*  0       4         5   6     8       12          28        44      52
+ *  +-------+---------+---+-----+-------+-----------+---------+-------+---------+
+ *  | magic | version | 0 | len | depth | transport | segment | check | address |   little-endian
+ *  +-------+---------+---+-----+-------+-----------+---------+-------+---------+
+ * len: the address's.  depth: puts that this side may have outstanding, so that the other has as many receives.  segment:
+ * what must be equal on both sides.  check: over all the rest. */
+enum { MAGIC = 0x78757767, VERSION = 1, AT_LEN = 6, AT_DEPTH = 8, AT_NAME = 12, AT_SEGMENT = 28, AT_CHECK = 44, HEAD = 52 };
 
 /* FNV-1a, 64 bits: an address has a hundred bytes, and the module stays free of another library. */
 static uint64_t fnv(uint64_t h, const uint8_t *p, uint32_t n)
@@ -38,6 +39,7 @@ gw_err gw_ucx_addr_write(struct gw_blob *out, const struct gw_ucx_addr *a)
     gw_put16(p + AT_LEN, (uint16_t)a->len);
     gw_put32(p + AT_DEPTH, a->depth);
     memcpy(p + AT_NAME, a->transport, sizeof(a->transport));
+    memcpy(p + AT_SEGMENT, a->segment, sizeof(a->segment));
     memcpy(p + HEAD, a->address, a->len);
     gw_put64(p + AT_CHECK, check_of(p, a->len));
     out->len = HEAD + a->len;
@@ -66,9 +68,12 @@ gw_err gw_ucx_addr_read(const struct gw_blob *in, struct gw_ucx_addr *a)
     got.depth = gw_get32(p + AT_DEPTH);
     got.address = p + HEAD;
     memcpy(got.transport, p + AT_NAME, sizeof(got.transport));
+    memcpy(got.segment, p + AT_SEGMENT, sizeof(got.segment));
     if (got.len == 0 || got.len != in->len - HEAD || gw_get64(p + AT_CHECK) != check_of(p, got.len))
         return GW_E_PROTO;
-    if (got.depth == 0 || got.depth > GW_UCX_DEPTH_MAX || !is_name(got.transport, sizeof(got.transport)))
+    if (got.depth == 0 || got.depth > GW_UCX_DEPTH_MAX)
+        return GW_E_PROTO;
+    if (!is_name(got.transport, sizeof(got.transport)) || !is_name(got.segment, sizeof(got.segment)))
         return GW_E_PROTO;
     *a = got;
     return GW_OK;

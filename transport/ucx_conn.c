@@ -35,7 +35,7 @@ gw_err gw_ucx_make(void *dev, struct gw_lane **lane_p)
     l->lane.ops = gw_lane_module_v1.ops;
     l->lane.caps = GW_LANE_COUNTS;
     l->lane.paths = 1;
-    snprintf(l->lane.name, sizeof(l->lane.name), "ucx/%s", d->transport);
+    snprintf(l->lane.name, sizeof(l->lane.name), "ucx/%.18s", d->transport);
     if (gw_ucx_sends_alloc(l, d->depth) != GW_OK) {
         gw_ucx_close(&l->lane);
         return GW_E_NOMEM;
@@ -66,7 +66,8 @@ gw_err gw_ucx_local(struct gw_lane *lane, struct gw_blob *blob)
     }
     a.address = (const uint8_t *)address;
     a.len = (uint32_t)gw_min_u64(len, UINT32_MAX);
-    snprintf(a.transport, sizeof(a.transport), "%s", l->dev->transport);
+    snprintf(a.transport, sizeof(a.transport), "%.15s", l->dev->transport);
+    snprintf(a.segment, sizeof(a.segment), "%.15s", l->dev->segment);
     err = gw_ucx_addr_write(blob, &a);
     if (err != GW_OK)
         gw_ucx_log(l->dev, GW_LOG_WARN, "ucx: our address has %zu bytes and does not fit the hello: name one transport",
@@ -95,6 +96,21 @@ static ucs_status_t ep_create(struct gw_ucx_lane *l, const void *address, ucp_er
     return ucp_ep_create(l->worker, &params, &l->ep);
 }
 
+/* UCX over tcp cuts what it sends by its own receive segment, and a peer whose segment is smaller never gets the rest. */
+static gw_err peer_check(struct gw_ucx_lane *l, const struct gw_blob *blob, struct gw_ucx_addr *a)
+{
+    gw_err err = gw_ucx_addr_read(blob, a);
+    if (err != GW_OK) {
+        gw_ucx_log(l->dev, GW_LOG_WARN, "ucx: the peer's address is none of ours: %u bytes", blob->len);
+        return err;
+    }
+    if (strcmp(a->segment, l->dev->segment) == 0)
+        return GW_OK;
+    gw_ucx_log(l->dev, GW_LOG_WARN, "ucx: the peer has transport %s with segment %s, we have %s with %s: they must be equal "
+               "(GRADWIRE_UCX_TCP_RX_SEG_SIZE)", a->transport, a->segment, l->dev->transport, l->dev->segment);
+    return GW_E_REFUSED;
+}
+
 /* The endpoint is usable at once: UCX connects by itself as both sides poll. */
 gw_err gw_ucx_join(struct gw_lane *lane, const struct gw_blob *peer)
 {
@@ -104,14 +120,11 @@ gw_err gw_ucx_join(struct gw_lane *lane, const struct gw_blob *peer)
     gw_err err;
     if (l->ep != NULL || l->down)
         return GW_E_ARG;
-    err = gw_ucx_addr_read(peer, &a);
+    err = peer_check(l, peer, &a);
     if (err == GW_OK)
         err = gw_ucx_recvs_alloc(l, a.depth);
-    if (err != GW_OK) {
-        if (err == GW_E_PROTO)
-            gw_ucx_log(l->dev, GW_LOG_WARN, "ucx: the peer's address is none of ours: %u bytes", peer->len);
+    if (err != GW_OK)
         return err;
-    }
     gw_ucx_hush(1);
     status = ep_create(l, a.address, UCP_ERR_HANDLING_MODE_PEER);
     gw_ucx_hush(0);

@@ -53,9 +53,11 @@ void gw_watch_wake(void)
 /* ---- forks ---- */
 static void in_child(void)
 {
-    /* The lock was taken by a thread whose number the child does not have, so it is made anew rather than given back.  No
-     * watcher runs here; what it watched is dead, and is not freed because its owners still point to it. */
+    /* The lock was taken by a thread whose number the child does not have, so giving it back fails (it only tells the thread
+     * sanitizer) and it is made anew.  No watcher runs here; what it watched is dead, and is not freed because its owners
+     * still point to it. */
     pthread_mutexattr_t attr;
+    pthread_mutex_unlock(&watch.lock);
     pthread_mutexattr_init(&attr);
     pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
     pthread_mutex_init(&watch.lock, &attr);

@@ -117,7 +117,7 @@ static gw_err start_job(struct gw_comm *comm, struct gw_job *job)
 {
     if (comm->is.env->workers(comm->is.env->arg) > 0)
         return comm->is.env->post(comm->is.env->arg, job);
-    gw_job_run(job, comm->scratch, gw_now_ns);
+    gw_job_run(job, comm->scratch, comm->is.env->now_ns, comm->is.env->arg);
     return GW_OK;
 }
 

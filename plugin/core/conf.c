@@ -253,7 +253,7 @@ static gw_err load_file(struct gw_conf *c, enum gw_conf_source source, const cha
 }
 
 /* ---- all of them ---- */
-static gw_err load_env(struct gw_conf *c, char *const *env, const struct gw_logger *log)
+static gw_err load_env(struct gw_conf *c, const char *const *env, const struct gw_logger *log)
 {
     gw_err worst = GW_OK;
     for (; env != NULL && *env != NULL; env++) {
@@ -268,7 +268,7 @@ static gw_err load_env(struct gw_conf *c, char *const *env, const struct gw_logg
     return worst;
 }
 
-gw_err gw_conf_load_from(struct gw_conf *c, char *const *env, const char *user_file, const char *system_file,
+gw_err gw_conf_load_from(struct gw_conf *c, const char *const *env, const char *user_file, const char *system_file,
                          const struct gw_logger *log)
 {
     gw_conf_defaults(c);
@@ -284,7 +284,8 @@ gw_err gw_conf_load(struct gw_conf *c, const struct gw_logger *log)
     char user_file[512];
     const char *home = secure_getenv("HOME");
     int n = home == NULL ? -1 : snprintf(user_file, sizeof user_file, "%s" USER_FILE, home);
-    return gw_conf_load_from(c, environ, n < 0 || n >= (int)sizeof user_file ? NULL : user_file, SYSTEM_FILE, log);
+    int has_home = n > 0 && n < (int)sizeof user_file;
+    return gw_conf_load_from(c, (const char *const *)environ, has_home ? user_file : NULL, SYSTEM_FILE, log);
 }
 
 void gw_conf_each(const struct gw_conf *c, void (*each)(void *arg, const struct gw_conf_item *item), void *arg)

@@ -47,7 +47,7 @@ void gw_conf_defaults(struct gw_conf *c);
 /* Defaults, then the three places.  GW_E_SETTING after one error line per value that cannot be used. */
 gw_err gw_conf_load(struct gw_conf *c, const struct gw_logger *log);
 /* The same from places that the caller names: env ends with NULL; a file name may be NULL. */
-gw_err gw_conf_load_from(struct gw_conf *c, char *const *env, const char *user_file, const char *system_file,
+gw_err gw_conf_load_from(struct gw_conf *c, const char *const *env, const char *user_file, const char *system_file,
                          const struct gw_logger *log);
 /* Pure: the lines of a file that stands in [text, text+len), any bytes.  Goes on after a bad line. */
 gw_err gw_conf_parse_file(struct gw_conf *c, enum gw_conf_source source, const char *text, size_t len,

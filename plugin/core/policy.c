@@ -12,6 +12,8 @@ enum {
     GUESS_NS_KIB = 1000,      /* about 1 GB/s, until a codec has run */
     SKIP_FIRST = 8,
     SKIP_MAX = 1024,
+    CROWDED = 50,             /* percent: a host thread this busy is what limits, not the link */
+    FAST = 20,                /* percent: a link that takes a codec's and a decoder's time this much */
     NS_PER_S = 1000000000
 };
 
@@ -23,6 +25,7 @@ void gw_policy_init(struct gw_policy *p, enum gw_policy_mode mode, uint32_t chun
     p->window_fixed = window_fixed;
     p->encode_ns_kib = p->decode_ns_kib = GUESS_NS_KIB;
     p->skip_next = SKIP_FIRST;
+    gw_trial_init(&p->trial);
 }
 
 uint64_t gw_policy_on_way(const struct gw_policy *p)
@@ -111,16 +114,51 @@ int gw_policy_cover(const struct gw_policy *p, uint64_t backlog)
     return bytes_in(p->rate_max, held + held / 4) <= backlog;
 }
 
+/* On a link that is slow for the codec W and Cover decide alone: they are right, at once.  Where the two are of one speed,
+ * or a host thread is what limits, CPU decides, and only a trial can tell. */
+static int crowded(const struct gw_policy *p)
+{
+    uint64_t ns_kib = p->encode_ns_kib + p->decode_ns_kib;
+
+    if (p->load.share >= CROWDED || p->peer_busy >= CROWDED)
+        return 1;
+    return bytes_in(p->rate_max, ns_kib) * 100 >= (uint64_t)FAST * 1024;
+}
+
+void gw_policy_peer(struct gw_policy *p, uint8_t busy, uint32_t decode_ns_kib)
+{
+    p->peer_busy = busy;
+    if (decode_ns_kib != 0)
+        p->decode_ns_kib = decode_ns_kib;
+}
+
+void gw_policy_begins(struct gw_policy *p, uint64_t now_ns, uint64_t busy_ns)
+{
+    gw_load_begin(&p->load, now_ns, busy_ns);
+}
+
+void gw_policy_done(struct gw_policy *p, uint64_t size, uint32_t outstanding, uint64_t now_ns, uint64_t busy_ns)
+{
+    gw_load_look(&p->load, now_ns, busy_ns);
+    if (p->mode != GW_POLICY_AUTO || !crowded(p))
+        gw_trial_idle(&p->trial);
+    else
+        gw_trial_done(&p->trial, size, outstanding, now_ns);
+    if (outstanding == 0)
+        gw_trial_idle(&p->trial);
+}
+
 int gw_policy_try(struct gw_policy *p)
 {
     if (p->mode == GW_POLICY_ALWAYS)
         return 1;
     if (p->mode == GW_POLICY_NEVER)
         return 0;
-    if (p->skip == 0)
-        return 1;
-    p->skip--;
-    return 0;
+    if (p->skip > 0) {
+        p->skip--;
+        return 0;
+    }
+    return !crowded(p) || p->trial.mode == GW_TRIAL_CODE;
 }
 
 static uint64_t average(uint64_t old, uint64_t sample, uint32_t seen)
@@ -128,12 +166,20 @@ static uint64_t average(uint64_t old, uint64_t sample, uint32_t seen)
     return seen == 0 ? sample : (old * 7 + sample) / 8;
 }
 
+void gw_policy_decoded(struct gw_policy *p, uint64_t bytes, uint64_t run_ns)
+{
+    uint64_t ns_kib = gw_max_u64(run_ns * 1024 / gw_max_u64(bytes, 1), 1);
+
+    p->decode_ns_kib = average(p->decode_ns_kib, ns_kib, p->jobs_seen);
+    if (p->jobs_seen < UINT32_MAX)
+        p->jobs_seen++;
+}
+
 void gw_policy_encoded(struct gw_policy *p, uint64_t bytes, uint64_t wait_ns, uint64_t run_ns, int shrank)
 {
     if (shrank) {
         uint64_t ns_kib = gw_max_u64(run_ns * 1024 / gw_max_u64(bytes, 1), 1);
         p->encode_ns_kib = average(p->encode_ns_kib, ns_kib, p->jobs_seen);
-        p->decode_ns_kib = p->encode_ns_kib;
         p->skip_next = SKIP_FIRST;
     } else {
         p->skip = p->skip_next;

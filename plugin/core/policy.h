@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "trial.h"
+
 enum gw_policy_mode { GW_POLICY_AUTO = 0, GW_POLICY_ALWAYS, GW_POLICY_NEVER };
 enum { GW_MARKS = 64, GW_RATES = 8 };
 
@@ -27,6 +29,10 @@ struct gw_policy {
     uint32_t jobs_seen;
     /* bytes that do not shrink: how many chunks to leave out, and how many next time */
     uint32_t skip, skip_next;
+    /* cores that codec and transport both want */
+    struct gw_load load;
+    uint8_t peer_busy;
+    struct gw_trial trial;
 };
 
 void gw_policy_init(struct gw_policy *p, enum gw_policy_mode mode, uint32_t chunk_bytes, uint64_t window_fixed);
@@ -43,6 +49,14 @@ int gw_policy_cover(const struct gw_policy *p, uint64_t backlog);
 /* Is the next chunk worth a try?  Counts down what was decided after chunks that did not shrink. */
 int gw_policy_try(struct gw_policy *p);
 
+/* What the peer tells with its totals. */
+void gw_policy_peer(struct gw_policy *p, uint8_t busy, uint32_t decode_ns_kib);
+/* The first send after idleness; a send of size bytes is done and `outstanding` are left.  busy_ns: of this thread. */
+void gw_policy_begins(struct gw_policy *p, uint64_t now_ns, uint64_t busy_ns);
+void gw_policy_done(struct gw_policy *p, uint64_t size, uint32_t outstanding, uint64_t now_ns, uint64_t busy_ns);
+
+/* Receiver: one decode came back. */
+void gw_policy_decoded(struct gw_policy *p, uint64_t bytes, uint64_t run_ns);
 /* One encode came back: wait and run time, and whether it shrank. */
 void gw_policy_encoded(struct gw_policy *p, uint64_t bytes, uint64_t wait_ns, uint64_t run_ns, int shrank);
 #endif

@@ -130,7 +130,7 @@ static gw_err start_decode(struct gw_comm *comm, struct gw_cell *cell)
 
     if (env->workers(env->arg) > 0 && env->post(env->arg, &cell->job) == GW_OK)
         return GW_OK;
-    gw_job_run(&cell->job, comm->scratch, gw_now_ns);
+    gw_job_run(&cell->job, comm->scratch, env->now_ns, env->arg);
     return GW_OK;
 }
 
@@ -162,6 +162,7 @@ static void decoded(struct gw_comm *comm, struct gw_cell *cell)
 
     gw_stat_add(&gw_stat->decode_ns, cell->job.end_ns - cell->job.start_ns);
     gw_stat_add(&gw_stat->decode_bytes, cell->length);
+    gw_policy_decoded(&comm->policy, cell->length, cell->job.end_ns - cell->job.start_ns);
     cell->state = GW_CELL_FREE;
     cell->ungranted = 1;
     comm->decoding--;
@@ -244,6 +245,7 @@ static int all_done(const struct gw_recv *r)
 static void tell_landed(struct gw_comm *comm)
 {
     struct gw_landed l = { .bytes = comm->landed_bytes, .puts = comm->landed_total_puts };
+    const struct gw_policy *p = &comm->policy;
     uint8_t bytes[GW_LANDED_BYTES];
 
     if (comm->is.lane->caps & GW_LANE_SENT_IS_LANDED) {
@@ -253,6 +255,9 @@ static void tell_landed(struct gw_comm *comm)
     if (l.puts == comm->told_puts ||
         (!comm->tell && l.bytes - comm->told_bytes < comm->is.agreed.chunk_bytes))
         return;
+    gw_load_look(&comm->policy.load, gw_comm_now(comm), gw_thread_busy_ns());
+    l.busy = p->load.share;
+    l.decode_ns_kib = p->jobs_seen > 0 ? (uint32_t)gw_min_u64(p->decode_ns_kib, UINT32_MAX) : 0;
     gw_landed_write(bytes, &l);
     if (say(comm, bytes, sizeof bytes) != GW_OK)
         return;

@@ -28,7 +28,7 @@ static gw_err post(struct gw_comm *comm, struct gw_req *req, struct gw_put *put,
 
     put->head.number = s->head.number;
     put->head.buffer = s->head.buffer;
-    put->flags |= put->head.kind == GW_PUT_RAW ? 0 : GW_PUTF_IMM;
+    put->flags |= GW_PUTF_SIGNAL | (put->head.kind == GW_PUT_RAW ? 0 : GW_PUTF_IMM);
     put->cookie = cookie_of(req, cell, is_end ? 0 : put->len, is_end);
     err = lane->ops->put(lane, put);
     if (err == GW_AGAIN)
@@ -110,6 +110,8 @@ static gw_err post_frame(struct gw_comm *comm, struct gw_cell *cell)
 
     for (int i = 0; i < GW_KEYS_MAX; i++)
         put.key[i] = offer->piece_key[i];
+    put.head.number = req->s.head.number, put.head.buffer = req->s.head.buffer;
+    gw_head_write(cell->piece.base, &put.head); /* a lane that writes memory takes it along */
     err = post(comm, req, &put, (uint32_t)(cell - comm->cell) + 1);
     if (err != GW_OK)
         return err;
@@ -241,6 +243,7 @@ static void end_if_done(struct gw_comm *comm, struct gw_req *req)
     gw_stat_add(&gw_stat->sends, 1);
     gw_stat_add(&gw_stat->raw_sent, s->size);
     gw_req_end(req, GW_OK);
+    gw_policy_done(&comm->policy, s->size, comm->outstanding, gw_comm_now(comm), gw_thread_busy_ns());
 }
 
 void gw_send_progress(struct gw_comm *comm)
@@ -338,6 +341,7 @@ static void landed_told(struct gw_comm *comm, const struct gw_event *ev)
     }
     comm->landed_puts = gw_max_u64(comm->landed_puts, l.puts);
     gw_policy_landed(&comm->policy, l.bytes, gw_comm_now(comm));
+    gw_policy_peer(&comm->policy, l.busy, l.decode_ns_kib);
 }
 
 static void told(struct gw_comm *comm, const struct gw_event *ev)

@@ -83,14 +83,14 @@ static void encode(struct gw_job *job, void *ws)
                                &job->out_len, ws);
 }
 
-void gw_job_run(struct gw_job *job, void *ws, uint64_t (*now_ns)(void))
+void gw_job_run(struct gw_job *job, void *ws, uint64_t (*now_ns)(void *arg), void *arg)
 {
-    job->start_ns = now_ns();
+    job->start_ns = now_ns(arg);
     if (job->kind == GW_JOB_ENCODE)
         encode(job, ws);
     else
         job->err = gw_frame_decode(job->src, job->src_len, job->dst, job->dst_cap, ws);
-    job->end_ns = now_ns();
+    job->end_ns = now_ns(arg);
     atomic_store_explicit(&job->done, 1, memory_order_release);
 }
 
@@ -123,6 +123,12 @@ static struct gw_job *next_job(void)
     }
 }
 
+static uint64_t real_now(void *unused)
+{
+    (void)unused;
+    return gw_now_ns();
+}
+
 static void *worker(void *arg)
 {
     char name[16];
@@ -133,7 +139,7 @@ static void *worker(void *arg)
     pthread_setname_np(pthread_self(), name);
     gw_assert(ws != NULL);
     while ((job = next_job()) != NULL)
-        gw_job_run(job, ws, gw_now_ns);
+        gw_job_run(job, ws, real_now, NULL);
     free(ws);
     return NULL;
 }

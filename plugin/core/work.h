@@ -38,8 +38,8 @@ struct gw_env {
     void *arg;
 };
 
-/* Runs a job here.  ws: gw_codec_ws_max() bytes, 64-byte aligned. */
-void gw_job_run(struct gw_job *job, void *ws, uint64_t (*now_ns)(void));
+/* Runs a job here, by that clock.  ws: gw_codec_ws_max() bytes, 64-byte aligned. */
+void gw_job_run(struct gw_job *job, void *ws, uint64_t (*now_ns)(void *arg), void *arg);
 
 /* The process's workers; counted, so that the last close stops them.  `want` counts for the first opener only. */
 gw_err gw_work_open(unsigned want);

@@ -1,7 +1,8 @@
 /* plug_tcp8.c - the smallest honest net plugin: v8, plain TCP over loopback.
  *
- * It shows that gradwire perf drives plugins that are not ours, and is the other end of tests that need one.  A message
- * is its length in four bytes and then itself; one connection carries one direction, in order. */
+ * It shows that gradwire perf drives plugins that are not ours, and is the other end of tests that
+ * need one.  A message is its length in four bytes and then itself; one connection carries one
+ * direction, in order. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -13,7 +14,8 @@
 
 #include <nccl/abi.h>
 
-#define warn(...) (log_fn != NULL ? log_fn(NCCL_LOG_WARN, NCCL_ALL, __FILE__, __LINE__, __VA_ARGS__) : (void)0)
+#define warn(...)                                                                                  \
+    (log_fn != NULL ? log_fn(NCCL_LOG_WARN, NCCL_ALL, __FILE__, __LINE__, __VA_ARGS__) : (void)0)
 
 enum { REQS = NCCL_NET_MAX_REQUESTS };
 
@@ -32,7 +34,8 @@ struct comm {
     struct req req[REQS];
 };
 
-/* In NCCL's writable 128 bytes: where to connect, and between two tries the socket that is on its way. */
+/* In NCCL's writable 128 bytes: where to connect, and between two tries the socket that is on its
+ * way. */
 struct place {
     uint32_t magic;
     uint16_t port;
@@ -123,7 +126,8 @@ static ncclResult_t comm_new(int fd, int sends, void **comm_p)
     return ncclSuccess;
 }
 
-static ncclResult_t connect8(int dev, void *handle, void **send_comm, ncclNetDeviceHandle_t **dev_comm)
+static ncclResult_t connect8(int dev, void *handle, void **send_comm,
+                             ncclNetDeviceHandle_t **dev_comm)
 {
     struct place place;
 
@@ -201,7 +205,8 @@ static ncclResult_t isend(void *comm, void *data, int size, int tag, void *mhand
     return post(comm, data, (size_t)size, request);
 }
 
-static ncclResult_t irecv(void *comm, int n, void **data, int *sizes, int *tags, void **mhandles, void **request)
+static ncclResult_t irecv(void *comm, int n, void **data, int *sizes, int *tags, void **mhandles,
+                          void **request)
 {
     (void)tags, (void)mhandles;
     return n == 1 ? post(comm, data[0], (size_t)sizes[0], request) : ncclInvalidUsage;
@@ -270,7 +275,8 @@ static ncclResult_t test(void *request, int *done, int *sizes)
     return ncclSuccess;
 }
 
-static ncclResult_t flush(void *comm, int n, void **data, int *sizes, void **mhandles, void **request)
+static ncclResult_t flush(void *comm, int n, void **data, int *sizes, void **mhandles,
+                          void **request)
 {
     (void)comm, (void)n, (void)data, (void)sizes, (void)mhandles;
     *request = NULL;

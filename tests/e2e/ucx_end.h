@@ -37,6 +37,13 @@ enum { BIG = 8 << 20, PIECE = BIG + GW_HEAD_BYTES, CANARY = 64, LIMIT_S = 60, KI
         }                                                                      \
     } while (0)
 
+/* UCX keeps some memory for good, and a child of fork cannot see who still points to it. */
+const char *__lsan_default_suppressions(void) __attribute__((visibility("default")));
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:libucs\nleak:libuct\nleak:libucp\n";
+}
+
 /* ---- one end ---------------------------------------------------------------------------------------------- */
 
 struct end {

@@ -78,7 +78,8 @@ struct request {
     int done;
     ncclResult_t res;
 };
-/* Until each is done or has failed. */
+/* All n are polled until one, or each, is done or has failed. */
+void requests_poll(struct request *q, unsigned n, unsigned which);
 void requests_end(struct request *q, unsigned n);
 /* Asked again, with the others polled beside it, until the plugin takes it; the result where it does not. */
 ncclResult_t request_send(struct request *q, struct pair *p, size_t size, int tag, struct request *others, unsigned n);

@@ -121,25 +121,32 @@ ncclResult_t rank_failed(struct rank *r, int wait_ms)
 
 /* ---- single requests ---- */
 
-static bool requests_pass(struct request *q, unsigned n)
+static bool is_over(const struct request *q)
 {
-    bool open = false;
+    return q->done || q->res != ncclSuccess;
+}
 
-    for (unsigned i = 0; i < n; i++) {
-        if (q[i].done || q[i].res != ncclSuccess)
-            continue;
-        q[i].res = host_test(q[i].net, q[i].req, &q[i].done, q[i].want_sizes ? q[i].sizes : NULL);
-        open |= !q[i].done && q[i].res == ncclSuccess;
+static void requests_pass(struct request *q, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (!is_over(&q[i]))
+            q[i].res = host_test(q[i].net, q[i].req, &q[i].done, q[i].want_sizes ? q[i].sizes : NULL);
+}
+
+void requests_poll(struct request *q, unsigned n, unsigned which)
+{
+    uint64_t until = host_now_ns() + RANK_WAIT_MS * 1000000ull;
+
+    while (!is_over(&q[which])) {
+        requests_pass(q, n);
+        must(host_now_ns() < until);
     }
-    return open;
 }
 
 void requests_end(struct request *q, unsigned n)
 {
-    uint64_t until = host_now_ns() + RANK_WAIT_MS * 1000000ull;
-
-    while (requests_pass(q, n))
-        must(host_now_ns() < until);
+    for (unsigned i = 0; i < n; i++)
+        requests_poll(q, n, i);
 }
 
 ncclResult_t request_send(struct request *q, struct pair *p, size_t size, int tag, struct request *others, unsigned n)

@@ -1,0 +1,105 @@
+/* trial.c - epochs of the favoured way, seldom one of the other. */
+#include "trial.h"
+
+enum {
+    LOOK_NS = 5000000,
+    EPOCH_NS = 16000000, EPOCH_BYTES = 4 << 20, /* shorter ones measure the scheduler */
+    PROBE_NS = 8000000, PROBE_BYTES = 2 << 20,  /* of the way that is probably slower */
+    REST_FIRST = 32,                            /* a probe costs at most 2 % of what it can lose */
+    REST_MAX = 512,
+    CODE_GAIN_PERCENT = 103                     /* less is not worth the CPU */
+};
+
+/* ---- how busy ---- */
+
+void gw_load_begin(struct gw_load *l, uint64_t now_ns, uint64_t busy_ns)
+{
+    l->since_ns = now_ns;
+    l->since_busy_ns = busy_ns;
+}
+
+void gw_load_look(struct gw_load *l, uint64_t now_ns, uint64_t busy_ns)
+{
+    uint64_t ns = now_ns - l->since_ns, busy = busy_ns - l->since_busy_ns;
+
+    if (ns < LOOK_NS)
+        return;
+    l->share = (uint8_t)(busy >= ns ? 100 : busy * 100 / ns);
+    gw_load_begin(l, now_ns, busy_ns);
+}
+
+/* ---- which way is faster ---- */
+
+void gw_trial_init(struct gw_trial *t)
+{
+    *t = (struct gw_trial){ .left = 1, .rest = REST_FIRST };
+}
+
+void gw_trial_idle(struct gw_trial *t)
+{
+    t->settle = 0;
+    t->since_ns = t->bytes = 0;
+}
+
+static void turn(struct gw_trial *t, uint8_t mode, uint32_t outstanding)
+{
+    gw_trial_idle(t);
+    if (t->mode != mode)
+        t->settle = outstanding;
+    t->mode = mode;
+}
+
+static int other_is_faster(const struct gw_trial *t)
+{
+    uint64_t other = t->rate[!t->favoured], mine = t->rate[t->favoured];
+
+    return t->favoured == GW_TRIAL_RAW ? other > mine / 100 * CODE_GAIN_PERCENT : other * CODE_GAIN_PERCENT / 100 >= mine;
+}
+
+/* The probe is over: what it found is kept for a while, the longer the more often it is found again. */
+static void judge(struct gw_trial *t, uint32_t outstanding)
+{
+    if (other_is_faster(t)) {
+        t->favoured = !t->favoured;
+        t->rest = REST_FIRST;
+    }
+    t->left = t->rest;
+    t->rest = t->rest < REST_MAX ? t->rest * 2 : REST_MAX;
+    turn(t, t->favoured, outstanding);
+}
+
+static void epoch_ends(struct gw_trial *t, uint64_t ns, uint32_t outstanding)
+{
+    uint64_t rate = (uint64_t)((double)t->bytes * 1e9 / (double)ns);
+    uint64_t *known = &t->rate[t->mode];
+
+    if (t->mode != t->favoured) {
+        *known = rate;
+        judge(t, outstanding);
+        return;
+    }
+    *known = *known == 0 ? rate : (*known * 3 + rate) / 4;
+    if (--t->left == 0)
+        turn(t, !t->favoured, outstanding);
+    else
+        turn(t, t->favoured, outstanding);
+}
+
+void gw_trial_done(struct gw_trial *t, uint64_t bytes, uint32_t outstanding, uint64_t now_ns)
+{
+    int probe = t->mode != t->favoured;
+    uint64_t ns;
+
+    if (t->settle > 0) {
+        t->settle--;
+        return;
+    }
+    if (t->since_ns == 0) {
+        t->since_ns = now_ns; /* the first one only starts the clock */
+        return;
+    }
+    t->bytes += bytes;
+    ns = now_ns - t->since_ns;
+    if (ns >= (probe ? PROBE_NS : EPOCH_NS) && t->bytes >= (probe ? PROBE_BYTES : EPOCH_BYTES))
+        epoch_ends(t, ns, outstanding);
+}

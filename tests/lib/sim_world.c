@@ -1,0 +1,312 @@
+/* sim_world.c - makes a world from its plan, turns it until every host is through, and judges it.  Read sim_run. */
+#include "sim.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEPS_MAX = 400000, STEPS_A_LOOK = 16 };
+
+#define NS_PER_MS 1000000ull
+#define STALL_NS (20000 * NS_PER_MS) /* this long nothing at all has happened */
+
+/* ---- made ---- */
+
+static void make_sides(struct sim_world *w)
+{
+    uint64_t bytes = (uint64_t)w->conf.slab_pieces * (w->conf.chunk_bytes + 4096);
+
+    for (unsigned s = 0; s < SIM_SIDES; s++) {
+        w->side[s].dev = gw_loop_dev(w->net, s);
+        if (w->conf.slab_pieces > 0)
+            gw_assert(gw_slab_new(&gw_loop_ops, w->side[s].dev, bytes, w->conf.chunk_bytes, &w->side[s].slab) == GW_OK);
+    }
+}
+
+static void make_lane(struct sim_end *end)
+{
+    struct gw_place_table *places = NULL;
+
+    gw_assert(gw_loop_ops.make(end->side->dev, &end->lane) == GW_OK);
+    if (!end->is_send)
+        gw_assert(gw_places_new(end->side->slab, end->lane->paths, &places) == GW_OK);
+    end->lane->places = places;
+}
+
+static void join(struct sim_end *end)
+{
+    struct gw_blob blob;
+    gw_err err;
+
+    gw_assert(gw_loop_ops.local(end->peer->lane, &blob) == GW_OK);
+    while ((err = gw_loop_ops.join(end->lane, &blob)) == GW_AGAIN)
+        ;
+    gw_assert(err == GW_OK);
+}
+
+static void make_end(struct sim_end *end)
+{
+    const struct sim_conf *conf = &end->world->conf;
+    struct gw_comm_parts parts;
+
+    join(end);
+    sim_parts(end, &parts);
+    gw_assert(gw_comm_new(&parts, &end->comm) == GW_OK);
+    end->comm->number = end->comm->next = conf->first_number;
+    /* as if megabytes had gone before: a link that nobody has measured is never coded for */
+    end->comm->policy.rate_max = end->comm->policy.rate[0] = conf->known_rate;
+    gw_assert(sim_host_reg(end) == GW_OK);
+    end->next_ns = sim_below(end->world, end->period_ns);
+}
+
+static void make(struct sim_world *w)
+{
+    sim_plan(w);
+    gw_assert(gw_loop_net_new(&w->conf.loop, &w->net) == GW_OK);
+    make_sides(w);
+    for (unsigned i = 0; i < w->ends; i++)
+        make_lane(&w->end[i]);
+    for (unsigned i = 0; i < w->ends; i++)
+        make_end(&w->end[i]);
+}
+
+/* ---- pieces: each lent once, none lost ---- */
+
+static void count_piece(struct sim_world *w, const struct sim_side *side, const struct gw_piece *p, uint64_t *seen)
+{
+    if (seen[p->index / 64] >> p->index % 64 & 1)
+        sim_wrong(w, "side %d: piece %u is lent twice", (int)(side - w->side), p->index);
+    seen[p->index / 64] |= 1ull << p->index % 64;
+}
+
+static void count_pieces(const struct sim_end *end, uint64_t *seen)
+{
+    const struct gw_comm *comm = end->comm;
+
+    for (int i = 0; end->is_send && i < GW_CELLS; i++) {
+        const struct gw_cell *c = &comm->cell[i];
+        if (c->state == GW_CELL_WORK || c->state == GW_CELL_POSTED ||
+            (c->state == GW_CELL_READY && c->job.err == GW_OK))
+            count_piece(end->world, end->side, &c->piece, seen);
+    }
+    for (int i = 0; !end->is_send && i < GW_SLOTS; i++)
+        for (int p = 0; p < comm->recv[i].r.pieces; p++)
+            count_piece(end->world, end->side, &comm->lent[i * GW_PIECES_MAX + p].piece, seen);
+}
+
+static void look_at_slab(struct sim_world *w, struct sim_side *side)
+{
+    uint64_t seen[2] = { 0 };
+    uint32_t left, total;
+
+    if (side->slab == NULL)
+        return;
+    for (unsigned i = 0; i < w->ends; i++)
+        if (w->end[i].side == side && w->end[i].comm != NULL)
+            count_pieces(&w->end[i], seen);
+    left = gw_slab_left(side->slab, GW_SLAB_PEER) + gw_slab_left(side->slab, GW_SLAB_OWN);
+    total = gw_slab_total(side->slab, GW_SLAB_PEER) + gw_slab_total(side->slab, GW_SLAB_OWN);
+    left += (uint32_t)(__builtin_popcountll(seen[0]) + __builtin_popcountll(seen[1]));
+    if (left != total)
+        sim_wrong(w, "side %d: %u of %u pieces are accounted for", (int)(side - w->side), left, total);
+}
+
+static void look(struct sim_world *w)
+{
+    for (int s = 0; s < SIM_SIDES; s++)
+        look_at_slab(w, &w->side[s]);
+}
+
+/* ---- faults ---- */
+
+static void kill_end(struct sim_end *end, int stopped)
+{
+    if (end->comm == NULL)
+        return;
+    if (!stopped)
+        gw_loop_kill(end->lane);
+    sim_jobs_drop(end);
+    if (!end->control.closed)
+        stopped ? sim_say_stall(end) : sim_say_bye(end, NULL);
+    end->life = SIM_DEAD;
+}
+
+static void fault_now(struct sim_world *w)
+{
+    struct sim_end *end = &w->end[w->conf.fault_end];
+    enum sim_fault fault = w->conf.fault;
+
+    if (end->comm == NULL || sim_host_through(end) || end->life == SIM_CLOSING)
+        return;
+    sim_note(w, "end %u: %s", end->index, sim_fault_name[fault]);
+    w->faulted = 1;
+    w->quiet = 0;
+    for (unsigned i = 0; (fault == SIM_KILL || fault == SIM_STOP) && i < w->ends; i++)
+        if (w->end[i].side == end->side)
+            kill_end(&w->end[i], fault == SIM_STOP);
+    if (fault == SIM_CUT)
+        gw_loop_cut(end->lane);
+    else if (fault == SIM_CLOSE)
+        sim_host_close(end);
+    else if (fault == SIM_DEREG)
+        sim_host_dereg(end);
+}
+
+/* ---- time ---- */
+
+static struct sim_end *first_host(struct sim_world *w)
+{
+    struct sim_end *first = NULL;
+
+    for (unsigned i = 0; i < w->ends; i++)
+        if (!sim_host_through(&w->end[i]) && (first == NULL || w->end[i].next_ns < first->next_ns))
+            first = &w->end[i];
+    return first;
+}
+
+static void set_now(struct sim_world *w, uint64_t now)
+{
+    w->now = gw_max_u64(w->now, now);
+    gw_loop_set_now(w->net, w->now);
+}
+
+/* Nobody gets anywhere: on to the next moment at which anything is due.  Nothing is: on to what only time may bring. */
+static void skip_idle(struct sim_world *w)
+{
+    uint64_t due = gw_min_u64(gw_loop_next_due(w->net), gw_min_u64(sim_jobs_due(w), sim_words_due(w)));
+    unsigned rounds = w->quiet / w->ends;
+
+    if (rounds < 3)
+        return;
+    if (due == UINT64_MAX)
+        due = rounds < 100 ? w->now : w->now + 50 * NS_PER_MS;
+    for (unsigned i = 0; i < w->ends; i++)
+        if (w->end[i].next_ns < due)
+            w->end[i].next_ns = due + sim_below(w, w->end[i].period_ns);
+}
+
+static void hear_words(struct sim_world *w)
+{
+    for (unsigned i = 0; i < w->ends; i++)
+        sim_words_hear(&w->end[i], 0);
+}
+
+static void step(struct sim_world *w, struct sim_end *host)
+{
+    uint64_t due = gw_min_u64(sim_jobs_due(w), sim_words_due(w));
+
+    w->step++;
+    if (w->conf.fault != SIM_OVERSIZE && w->conf.fault != SIM_NO_FAULT && w->step == w->conf.fault_step)
+        fault_now(w);
+    if (due < host->next_ns) {
+        set_now(w, due);
+        w->quiet = 0;
+        sim_jobs_run(w);
+        hear_words(w);
+    } else {
+        set_now(w, host->next_ns);
+        w->quiet++;
+        sim_host_step(host);
+        host->next_ns = w->now + 1 + sim_below(w, host->period_ns);
+        if (w->conf.nap_ns > 0 && sim_percent(w, 1))
+            host->next_ns += sim_below(w, w->conf.nap_ns);
+        skip_idle(w);
+    }
+    if (w->step % STEPS_A_LOOK == 0)
+        look(w);
+}
+
+static void turn(struct sim_world *w)
+{
+    struct sim_end *host;
+    uint64_t moved = 0;
+
+    while (w->wrong[0] == 0 && (host = first_host(w)) != NULL) {
+        step(w, host);
+        if (w->quiet == 0)
+            moved = w->now;
+        if (w->now - moved > STALL_NS || w->step > STEPS_MAX)
+            sim_wrong(w, "end %u (%s, %u open, %u of %u ended) never ends: fault %s", host->index,
+                      host->is_send ? "send" : "recv", host->open, host->ended, host->msgs,
+                      sim_fault_name[w->faulted ? w->conf.fault : SIM_NO_FAULT]);
+    }
+}
+
+/* ---- judged ---- */
+
+static void judge_memory(struct sim_world *w)
+{
+    for (unsigned i = 0; i < w->msgs; i++)
+        if (!sim_buf_whole(&w->msg[i].src) || !sim_buf_whole(&w->msg[i].dst))
+            sim_wrong(w, "message %u of %u bytes: its memory changed where nothing was offered", i, w->msg[i].size);
+}
+
+/* Each comm prints its root cause once; with a ctx, each side does. */
+static void judge_lines(struct sim_world *w)
+{
+    unsigned of_side[SIM_SIDES] = { 0 }, broke[SIM_SIDES] = { 0 };
+
+    for (unsigned i = 0; i < w->ends; i++) {
+        struct sim_end *end = &w->end[i];
+        unsigned s = (unsigned)(end->side - w->side), must = end->err != GW_OK && end->life != SIM_DEAD;
+        of_side[s] += end->lines, broke[s] += must;
+        if (w->conf.alone && (end->lines > 1 || end->lines < must))
+            sim_wrong(w, "end %u failed with %s and printed %u lines", end->index, gw_err_name(end->err), end->lines);
+    }
+    for (int s = 0; s < SIM_SIDES && !w->conf.alone; s++)
+        if (of_side[s] > 1 || (broke[s] > 0 && of_side[s] == 0))
+            sim_wrong(w, "side %d: %u comms failed and printed %u lines", s, broke[s], of_side[s]);
+}
+
+static void judge_peace(struct sim_world *w)
+{
+    for (unsigned i = 0; i < w->ends; i++) {
+        const struct sim_end *end = &w->end[i];
+        if (end->err != GW_OK || end->lines > 0)
+            sim_wrong(w, "end %u fails without a fault: %s %.150s", i, gw_err_name(end->err), end->line);
+        else if (end->ended != end->msgs)
+            sim_wrong(w, "end %u: %u of %u messages", i, end->ended, end->msgs);
+    }
+}
+
+static void judge(struct sim_world *w)
+{
+    struct gw_loop_stats stats;
+
+    gw_loop_stats(w->net, &stats);
+    if ((w->conf.loop.caps & GW_LANE_FENCED) && stats.no_receive > 0)
+        sim_wrong(w, "%llu puts found no receive posted", (unsigned long long)stats.no_receive);
+    if (stats.refused > 0)
+        sim_wrong(w, "%llu puts were refused, %llu of them misplaced", (unsigned long long)stats.refused,
+                  (unsigned long long)stats.misplaced);
+    judge_memory(w);
+    judge_lines(w);
+    if (!w->faulted && w->conf.fault != SIM_OVERSIZE)
+        judge_peace(w);
+}
+
+static void unmake(struct sim_world *w)
+{
+    for (unsigned i = 0; i < w->ends; i++)
+        sim_host_free(&w->end[i]);
+    look(w);
+    for (int s = 0; s < SIM_SIDES; s++)
+        gw_slab_free(w->side[s].slab);
+}
+
+int sim_run(uint64_t seed, int loud, char wrong[256])
+{
+    struct sim_world *w = calloc(1, sizeof *w);
+
+    gw_assert(w != NULL);
+    w->seed = w->chance = seed;
+    w->loud = loud;
+    make(w);
+    turn(w);
+    unmake(w);
+    judge(w);
+    gw_loop_net_free(w->net);
+    memcpy(wrong, w->wrong, sizeof w->wrong);
+    free(w);
+    return wrong[0] == 0;
+}
