@@ -77,7 +77,7 @@ say = @printf '  %-5s %s\n'
 Q := @
 endif
 
-.PHONY: all demo check check-san fuzz fuzz-build install uninstall clean help deps programs headers-alone exports
+.PHONY: all demo check check-san sim-rules fuzz fuzz-build install uninstall clean help deps programs headers-alone exports
 .DELETE_ON_ERROR:
 all: deps $(plugin_so) $(lib_so) $(ucx_so) $(command)
 
@@ -96,7 +96,7 @@ $(O)/$(1)/%.o: $(1)/%.c $(stamp) | deps
 	$$(Q)$$(CC) $$(CPPFLAGS) $$(need) $$(isa_$$(notdir $$*)) $(2) -MMD -MP $$(CFLAGS) -c $$< -o $$@
 endef
 # One line per file that needs an instruction set.
-ifneq ($(findstring x86_64,$(shell $(CC) -dumpmachine)),)
+ifeq ($(shell uname -m),x86_64)
 isa_kern_avx2 := -mavx2 -mbmi -mbmi2
 endif
 
@@ -157,6 +157,11 @@ check-deps:
 check: check-deps all
 	+@$(MAKE) --no-print-directory programs
 	@B=$(R) SAN=$(SAN) SEEDS=$(SEEDS) ONLY="$(ONLY)" sh tests/run
+# Each rule of the protocol switched off alone: the simulator must find that it is missing.
+RULES := $(B)/rules
+sim-rules:
+	+@$(MAKE) --no-print-directory B=$(RULES) SAN= TEST=-DGW_RULES $(RULES)/tests/sim/sim_comms $(RULES)/tests/sim/sim_policy
+	@B=$(RULES) SEEDS=$(SEEDS) sh tests/sim/rules
 demo: all
 	@B=$(R) sh tools/demo
 
@@ -188,6 +193,7 @@ help:
 	@echo 'make                      build/gradwire, build/libnccl-net-gradwire.so, build/libgradwire.so, build/libgradwire-ucx.so'
 	@echo 'make demo                 real gradients between two ranks on this machine'
 	@echo 'make check                the tests (SAN=address,undefined or SAN=thread: under a sanitizer; ONLY=words: some of them)'
+	@echo 'make sim-rules            the simulator without one rule of the protocol after the other'
 	@echo 'make fuzz                 every fuzz target for FUZZ_SECONDS=10 (needs clang)'
 	@echo 'make headers-alone        every public header compiled alone, as C and as C++'
 	@echo 'make exports              what the libraries export, checked'

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <base/check.h>
+#include <base/rule.h>
 #include <gradwire/codec.h>
 
 #include "stat.h"
@@ -174,6 +175,13 @@ static void fail(struct gw_comm *comm, gw_err err, uint32_t number, const struct
         comm->is.broke(comm->is.arg, origin ? origin : &f);
 }
 
+/* The first time counts: a host that polls would put the judgement off for ever. */
+void gw_comm_lane_failed(struct gw_comm *comm, gw_err err)
+{
+    if (comm->lane_failed_ns == 0)
+        comm->lane_err = err, comm->lane_failed_ns = gw_max_u64(gw_comm_now(comm), 1);
+}
+
 void gw_comm_fail(struct gw_comm *comm, gw_err err, uint32_t number, const char *fmt, ...)
 {
     char text[GW_TEXT_MAX];
@@ -196,12 +204,28 @@ static int finished_by_bye(const struct gw_bye *bye, uint32_t number)
     return (int32_t)ahead < 0 || (ahead < 32 && (bye->map & 1u << ahead));
 }
 
+/* All that a sender put before its bye has landed, but a worker may still decode it, and where SENT means landed our lane may
+ * not have told us yet.  A lane that has failed has told all. */
+static int still_coming(const struct gw_comm *comm)
+{
+    if (comm->is.is_send)
+        return 0;
+    return comm->decoding > 0 || ((comm->is.lane->caps & GW_LANE_SENT_IS_LANDED) && comm->lane_failed_ns == 0 &&
+                                  gw_comm_now(comm) - comm->peer_left_ns <= LANE_GRACE_NS);
+}
+
 /* Sends that the peer has finished are done, also those whose completion was lost with its lane. */
 static void on_bye(struct gw_comm *comm)
 {
     const struct gw_bye *bye = &comm->watched.bye;
 
-    comm->peer_left = 1;
+    if (comm->peer_left_ns == 0) {
+        /* judged at the next poll: receives that only had to tell it what has landed need not any more, and end in between */
+        comm->peer_left_ns = gw_max_u64(gw_comm_now(comm), 1);
+        return;
+    }
+    if (still_coming(comm))
+        return;
     gw_list_each_safe (node, tmp, &comm->moving) {
         struct gw_req *req = gw_list_of(node, struct gw_req, link);
         if (comm->is.is_send && req->state == GW_REQ_MOVE && finished_by_bye(bye, req->s.head.number) &&
@@ -230,6 +254,10 @@ void gw_comm_signs(struct gw_comm *comm)
         comm->is.listen_now(comm->is.arg);
     if (atomic_load(&comm->broken))
         return;
+    if (!GW_RULE(13) && comm->lane_failed_ns != 0) {
+        gw_comm_fail(comm, GW_E_LANE, 0, "the lane failed");
+        return;
+    }
     signs = atomic_load_explicit(&comm->watched.signs, memory_order_acquire);
     if (signs & GW_SIGN_FAIL)
         on_fail(comm);

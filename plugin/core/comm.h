@@ -88,7 +88,7 @@ struct gw_comm {
     gw_err cause;
     uint64_t lane_failed_ns; /* the lane said so, and nobody has said why yet; 0: no */
     gw_err lane_err;
-    uint8_t peer_left;       /* its bye was seen */
+    uint64_t peer_left_ns;   /* when its bye was seen; 0: it was not */
 
     pthread_mutex_t mem_lock; /* guards mems: service thread registers while the host's thread sends */
     struct gw_list mems;
@@ -127,6 +127,8 @@ gw_err gw_comm_new(const struct gw_comm_parts *parts, struct gw_comm **comm_p);
 gw_err gw_places_new(const struct gw_slab *slab, uint8_t paths, struct gw_place_table **table_p);
 /* The root cause, once: a line, a fail to the peer, word to the siblings.  Later ones are counted. */
 void gw_comm_fail(struct gw_comm *comm, gw_err err, uint32_t number, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+/* The lane said that it is dead, in an event or in an answer. */
+void gw_comm_lane_failed(struct gw_comm *comm, gw_err err);
 /* Looks at the watcher's signs; may end requests or the comm. */
 void gw_comm_signs(struct gw_comm *comm);
 /* Takes the comm from its host's thread: waits until nobody is inside, and nobody will be.  0: it was taken before. */

@@ -146,7 +146,8 @@ static gw_err apply(struct gw_conf *c, const char *name, const char *value, enum
     if (strncmp(bare(name), UCX_PREFIX, sizeof UCX_PREFIX - 1) != 0)
         warn_unknown(name, source, line, log);
     else if (source != GW_CONF_ENV)
-        gw_log(log, GW_LOG_WARN, "setting " PREFIX "%.60s in a file does nothing: UCX reads it from the environment", bare(name));
+        gw_log(log, GW_LOG_WARN, "setting " PREFIX "%.60s in a file does nothing: UCX reads it from the environment",
+               bare(name));
     return GW_OK;
 }
 
@@ -188,7 +189,8 @@ static gw_err parse_line(struct gw_conf *c, enum gw_conf_source source, uint32_t
     }
     char origin[64];
     origin_text(source, number, origin, sizeof origin);
-    gw_log(log, GW_LOG_ERROR, "setting '%.60s' (%s) cannot be used: a line is NAME=value, or # and a comment", name, origin);
+    gw_log(log, GW_LOG_ERROR, "setting '%.60s' (%s) cannot be used: a line is NAME=value, or # and a comment", name,
+           origin);
     return GW_E_SETTING;
 }
 
@@ -296,7 +298,8 @@ void gw_conf_each(const struct gw_conf *c, void (*each)(void *arg, const struct 
         gw_setting_format(&table[i], (const char *)c + table[i].offset, value);
         gw_setting_allowed(&table[i], allowed);
         origin_text(c->from[i].source, c->from[i].line, origin, sizeof origin);
-        struct gw_conf_item item = {name, gw_setting_type(&table[i]), allowed, table[i].help, value, table[i].fallback, origin};
+        struct gw_conf_item item = {name,  gw_setting_type(&table[i]), allowed, table[i].help,
+                                    value, table[i].fallback,          origin};
         each(arg, &item);
     }
 }

@@ -154,7 +154,8 @@ static gw_err open_lane(struct gw_dev *d, const struct gw_logger *log)
 {
     struct gw_host host = { .size = sizeof host, .log = log, .now_ns = gw_now_ns };
     struct gw_lane_conf conf = { .size = sizeof conf, .ifname = d->net.name, .port_lo = gw_proc.conf.port_lo,
-                                 .port_hi = gw_proc.conf.port_hi, .queue_depth = 512, .paths = 1 };
+                                 .port_hi = gw_proc.conf.port_hi, .queue_depth = 512, .paths = 1,
+                                 .transport = gw_proc.conf.ucx_tls[0] ? gw_proc.conf.ucx_tls : NULL };
     const char *module = gw_proc.conf.lane == GW_CONF_LANE_VERBS ? "verbs" : "ucx";
     gw_err err = gw_lane_module(module, log, &d->ops);
 

@@ -5,6 +5,7 @@
 
 #include <base/check.h>
 #include <base/clock.h>
+#include <base/rule.h>
 
 #include "stat.h"
 
@@ -49,7 +50,7 @@ void gw_req_end(struct gw_req *req, gw_err err)
     gw_list_remove(&req->link);
     atomic_store_explicit(&comm->watched.outstanding, --comm->outstanding, memory_order_relaxed);
     comm->worked++;
-    if (err != GW_OK)
+    if (err != GW_OK && GW_RULE(14))
         return;
     if (req->is_send)
         let_go(req->s.mem);
@@ -69,10 +70,11 @@ static gw_err hand_out_failed(struct gw_comm *comm, struct gw_req *table, int n,
 
     if (req == NULL)
         return GW_AGAIN;
+    /* of a receive that failed here before nothing is wiped: its pieces are lent until the lane is down */
     if (req->is_send)
         memset(&req->s, 0, sizeof req->s);
     else
-        memset(&req->r, 0, sizeof req->r);
+        req->r.n = 0;
     begin(comm, req);
     gw_req_end(req, comm->cause);
     *req_p = req;
@@ -84,7 +86,7 @@ static gw_err hand_out_failed(struct gw_comm *comm, struct gw_req *table, int n,
 static void on_event(struct gw_comm *comm, const struct gw_event *ev)
 {
     if (ev->kind == GW_EV_FAILED) {
-        comm->lane_err = ev->err, comm->lane_failed_ns = gw_comm_now(comm) | 1;
+        gw_comm_lane_failed(comm, ev->err);
         return;
     }
     if (atomic_load_explicit(&comm->broken, memory_order_relaxed))
@@ -136,7 +138,7 @@ uint64_t gw_thread_busy_ns(void)
 static uint64_t clock_in(struct gw_comm *comm)
 {
     comm->worked = 0;
-    return gw_stat_watched || comm->is.mode == GW_POLICY_AUTO ? gw_comm_now(comm) | 1 : 0;
+    return gw_stat_watched || comm->is.mode == GW_POLICY_AUTO ? gw_max_u64(gw_comm_now(comm), 1) : 0;
 }
 
 static void clock_out(struct gw_comm *comm, uint64_t since)
@@ -159,8 +161,11 @@ static struct gw_advert *match(struct gw_comm *comm, uint32_t tag, uint8_t *buff
 {
     for (uint32_t number = comm->next; number - comm->next < GW_SLOTS; number++) {
         struct gw_advert *ad = &comm->advert[number % GW_SLOTS];
-        if (!ad->open || ad->offer.number != number)
-            return NULL;
+        if (!ad->open || ad->offer.number != number) {
+            if (GW_RULE(1))
+                return NULL;
+            continue;
+        }
         for (uint8_t b = 0; b < ad->offer.buffers; b++)
             if ((ad->unmatched & 1u << b) && ad->offer.buf[b].tag == tag) {
                 *buffer_p = b;
@@ -227,7 +232,7 @@ gw_err gw_isend(struct gw_comm *comm, const void *data, size_t size, int tag, st
     since = clock_in(comm);
     freeze_regions(comm);
     gw_progress(comm);
-    if (!is_broken(comm) && comm->peer_left)
+    if (!is_broken(comm) && comm->peer_left_ns != 0)
         gw_comm_fail(comm, GW_E_CLOSED, comm->next, "the receiver has closed, and a send of %zu bytes is wanted", size);
     err = is_broken(comm) ? hand_out_failed(comm, comm->send, GW_SENDS_MAX, req_p)
                           : start_send(comm, data, size, tag, mem, req_p);
@@ -253,10 +258,12 @@ static void borrow_pieces(struct gw_comm *comm, struct gw_req *req)
 
     if (comm->is.slab == NULL || comm->is.codec == NULL || !req->r.hint)
         return;
-    want = (uint32_t)gw_min_u64(want, gw_slab_left(comm->is.slab, GW_SLAB_PEER) / 4 + 1);
+    if (GW_RULE(10))
+        want = (uint32_t)gw_min_u64(want, gw_slab_left(comm->is.slab, GW_SLAB_PEER) / 4 + 1);
     for (req->r.pieces = 0; req->r.pieces < want; req->r.pieces++) {
         struct gw_cell *cell = &comm->lent[req->index * GW_PIECES_MAX + req->r.pieces];
-        if (gw_slab_lend(comm->is.slab, GW_SLAB_PEER, &cell->piece) != GW_OK)
+        if (gw_slab_lend(comm->is.slab, GW_SLAB_PEER, &cell->piece) != GW_OK &&
+            (GW_RULE(10) || gw_slab_lend(comm->is.slab, GW_SLAB_OWN, &cell->piece) != GW_OK))
             return;
         cell->state = GW_CELL_FREE;
         cell->granted = 1, cell->ungranted = 0;
@@ -318,7 +325,7 @@ gw_err gw_irecv(struct gw_comm *comm, int n, void *const *data, const size_t *si
     since = clock_in(comm);
     freeze_regions(comm);
     gw_progress(comm);
-    if (!is_broken(comm) && comm->peer_left)
+    if (!is_broken(comm) && comm->peer_left_ns != 0)
         gw_comm_fail(comm, GW_E_CLOSED, comm->number, "the sender has closed, and a message is wanted");
     err = is_broken(comm) ? hand_out_failed(comm, comm->recv, GW_RECVS_MAX, req_p)
                           : start_recv(comm, n, data, sizes, tags, mems, req_p);

@@ -6,6 +6,7 @@
 
 #include <base/bytes.h>
 #include <base/check.h>
+#include <base/rule.h>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -23,7 +24,7 @@ static gw_err say(struct gw_comm *comm, const void *msg, uint32_t len)
     if (err == GW_AGAIN)
         return err;
     if (err != GW_OK) {
-        comm->lane_err = err, comm->lane_failed_ns = gw_comm_now(comm) | 1;
+        gw_comm_lane_failed(comm, err);
         return GW_AGAIN;
     }
     gw_stat_add(&gw_stat->control_msgs, 1);
@@ -118,7 +119,7 @@ static void end_landed(struct gw_comm *comm, struct gw_req *req, struct gw_recv_
     b->ends = e.ends, b->total = e.total, b->coded = e.coded, b->hash = e.hash;
     b->ends_come++;
     /* a FENCED lane reports no plain put: the end says what its path carried */
-    if (comm->is.lane->caps & GW_LANE_FENCED)
+    if ((comm->is.lane->caps & GW_LANE_FENCED) || !GW_RULE(2))
         add_bytes(comm, req, b, &b->raw, e.raw);
 }
 
@@ -224,7 +225,7 @@ static void finish_buffers(struct gw_comm *comm, struct gw_req *req)
 {
     for (int i = 0; i < req->r.n; i++) {
         struct gw_recv_buf *b = &req->r.buf[i];
-        if (b->done || b->ends_come == 0 || b->ends_come < b->ends || b->raw + b->decoded != b->total)
+        if (b->done || b->ends_come == 0 || b->ends_come < b->ends || (b->raw + b->decoded != b->total && GW_RULE(6)))
             continue;
         if (!hash_right(comm, req, b))
             return;
@@ -248,7 +249,8 @@ static void tell_landed(struct gw_comm *comm)
     const struct gw_policy *p = &comm->policy;
     uint8_t bytes[GW_LANDED_BYTES];
 
-    if (comm->is.lane->caps & GW_LANE_SENT_IS_LANDED) {
+    /* nobody counts on it, or nobody is left who does */
+    if ((comm->is.lane->caps & GW_LANE_SENT_IS_LANDED) || comm->peer_left_ns != 0) {
         comm->told_puts = l.puts;
         return;
     }
@@ -315,14 +317,15 @@ static void put_landed(struct gw_comm *comm, const struct gw_event *ev)
     if (req == NULL)
         return;
     b = &req->r.buf[ev->head.buffer];
-    comm->landed_total_puts++;
+    comm->landed_total_puts += GW_RULE(5) || ev->head.kind != GW_PUT_END; /* records count as well */
     if (ev->head.kind != GW_PUT_END) {
         comm->landed_bytes += ev->len;
         gw_stat_add(&gw_stat->wire_recved, ev->len);
     }
     switch (ev->head.kind) {
     case GW_PUT_RAW:
-        add_bytes(comm, req, b, &b->raw, ev->len);
+        if (GW_RULE(2))
+            add_bytes(comm, req, b, &b->raw, ev->len);
         break;
     case GW_PUT_WHOLE:
         whole_landed(comm, req, b, ev->len);

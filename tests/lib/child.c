@@ -16,6 +16,8 @@
 /* Present under the address sanitizer only.  A child leaves by _exit, so nobody else would look. */
 extern void __lsan_do_leak_check(void) __attribute__((weak));
 
+static int held_at_start; /* threads: a sanitizer has one of its own */
+
 pid_t child_start(child_fn *fn, const void *arg, int fd, int side)
 {
     fflush(NULL);
@@ -24,6 +26,7 @@ pid_t child_start(child_fn *fn, const void *arg, int fd, int side)
     if (pid > 0)
         return pid;
     alarm(CHILD_LIMIT_S);
+    held_at_start = held_threads();
     fn(arg, fd, side);
     fflush(NULL);
     if (__lsan_do_leak_check != NULL)
@@ -47,18 +50,28 @@ void child_one(child_fn *fn, const void *arg)
     child_wait(child_start(fn, arg, -1, 0), 0);
 }
 
-void child_two(child_fn *fn, const void *arg, int victim)
+struct children children_start(child_fn *fn, const void *arg)
 {
+    struct children c;
     int fd[2];
-    pid_t pid[2];
 
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
     for (int side = 0; side < 2; side++)
-        pid[side] = child_start(fn, arg, fd[side], side);
+        c.pid[side] = child_start(fn, arg, fd[side], side);
     close(fd[0]);
     close(fd[1]);
-    child_wait(pid[0], victim == 0);
-    child_wait(pid[1], victim == 1);
+    return c;
+}
+
+void children_wait(struct children c, int victim)
+{
+    child_wait(c.pid[0], victim == 0);
+    child_wait(c.pid[1], victim == 1);
+}
+
+void child_two(child_fn *fn, const void *arg, int victim)
+{
+    children_wait(children_start(fn, arg), victim);
 }
 
 void child_say(int fd, const void *bytes, size_t len)
@@ -98,7 +111,7 @@ int held_fds(void)
 
 int held_threads(void)
 {
-    return entries("/proc/self/task");
+    return entries("/proc/self/task") - held_at_start;
 }
 
 int held_maps(const char *name)

@@ -26,8 +26,15 @@ pid_t child_start(child_fn *fn, const void *arg, int fd, int side);
 /* cmocka fails the case unless the child ended well; killed: unless SIGKILL ended it. */
 void child_wait(pid_t pid, int killed);
 
+/* Starts both sides; two of these may run beside each other. */
+struct children {
+    pid_t pid[2];
+};
+struct children children_start(child_fn *fn, const void *arg);
+/* victim: the side that ends by SIGKILL, -1 for none. */
+void children_wait(struct children c, int victim);
+
 void child_one(child_fn *fn, const void *arg);
-/* Both sides; victim: the side that ends by SIGKILL, -1 for none. */
 void child_two(child_fn *fn, const void *arg, int victim);
 
 void child_say(int fd, const void *bytes, size_t len);
@@ -37,7 +44,7 @@ void child_meet(int fd);
 
 /* ---- what a process holds ---- */
 int held_fds(void);
-int held_threads(void);
+int held_threads(void); /* beside those that were there when the child began */
 /* Lines of /proc/self/maps that name something. */
 int held_maps(const char *name);
 /* Resident KiB; 0 under a sanitizer, whose own lists of freed memory it would count. */

@@ -58,8 +58,8 @@ struct traffic {
     uint64_t seed;
     int kind;
     uint64_t filled; /* one more than the last message that was written */
-    uint64_t die_at; /* the process kills itself when message die_at is started; UINT64_MAX never */
-    int die_by;      /* the signal */
+    /* Called once, on the progress thread, before message k is started; NULL: not.  Where victims die. */
+    void (*before)(struct traffic *t, uint64_t k);
 };
 /* Messages of mixed sizes, the empty one too. */
 void traffic_init(struct traffic *t, struct host_conn *c, uint64_t total, uint64_t seed, int kind);

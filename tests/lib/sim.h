@@ -30,7 +30,7 @@ enum {
     SIM_FENCE = 64     /* bytes before and behind every buffer that nobody may touch */
 };
 
-enum sim_fault { SIM_NO_FAULT = 0, SIM_KILL, SIM_STOP, SIM_CLOSE, SIM_DEREG, SIM_CUT, SIM_OVERSIZE, SIM_FAULTS };
+enum sim_fault { SIM_NO_FAULT = 0, SIM_KILL, SIM_STOP, SIM_CLOSE, SIM_DEREG, SIM_CUT, SIM_FLIP, SIM_OVERSIZE, SIM_FAULTS };
 extern const char *const sim_fault_name[SIM_FAULTS];
 
 struct sim_world;
@@ -79,6 +79,7 @@ enum sim_life {
     SIM_RUNS = 0, /* posts and tests */
     SIM_FAILED,   /* saw an error: ends what is open, then closes */
     SIM_RESTS,    /* all done; polls no more until the world ends */
+    SIM_LEAVES,   /* has taken its memory back, and closes after a while */
     SIM_CLOSING,  /* close or dereg waits for workers */
     SIM_CLOSED,
     SIM_DEAD,     /* killed, or stopped for ever */
@@ -94,7 +95,8 @@ struct sim_end {
     struct gw_logger log;
     struct sim_control control;
     enum sim_life life;
-    uint64_t next_ns, period_ns;
+    uint64_t next_ns, period_ns, pause_ns;
+    unsigned idle;                 /* polls that brought nothing */
     unsigned window, at;           /* receives: next group */
     unsigned open, ended, more;    /* ops; ended well; still to be posted after a failure */
     uint8_t fifo, rests, deregs;   /* tests only its oldest; never closes; takes its memory back before it closes */
@@ -147,7 +149,7 @@ struct sim_world {
     struct gw_loop_net *net;
     struct sim_side side[SIM_SIDES];
     struct sim_end end[SIM_ENDS];
-    unsigned ends, step, quiet, msgs;
+    unsigned ends, step, quiet, skips, msgs; /* quiet: steps since anything happened */
     struct sim_msg msg[SIM_MSGS];
     struct sim_group group[SIM_MSGS];
     size_t arena;   /* bytes taken of the process's one arena */

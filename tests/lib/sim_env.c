@@ -227,10 +227,10 @@ void sim_say_bye(struct sim_end *end, const struct gw_bye *bye)
     say(end, &word);
 }
 
-/* No word of the stopped one: its peer's watcher has lost patience. */
+/* No word of the stopped one, or of its host: its peer's watcher has lost patience. */
 void sim_say_stall(struct sim_end *end)
 {
-    struct sim_word word = { .sign = GW_SIGN_STALL };
+    struct sim_word word = { .sign = sim_percent(end->world, 50) ? GW_SIGN_STALL : GW_SIGN_TIMEOUT };
 
     say(end, &word);
     end->control.said_last = end->control.closed = 1;
@@ -263,7 +263,7 @@ static void hear(struct sim_end *end, const struct sim_word *word)
         watched->fail = word->fail;
     if (word->sign == GW_SIGN_BYE)
         watched->bye = word->bye;
-    if (word->sign == GW_SIGN_STALL)
+    if (word->sign == GW_SIGN_STALL || word->sign == GW_SIGN_TIMEOUT)
         watched->age_ms = 1000;
     atomic_fetch_or_explicit(&watched->signs, word->sign, memory_order_release);
 }

@@ -166,6 +166,8 @@ static void check_bytes(struct sim_end *end, unsigned i, const size_t *size)
     struct sim_msg *m = &end->msg[i];
     const uint8_t *at = m->dst.at;
 
+    if (!m->dst.lent)
+        return; /* done before its host took the memory back, and looked at after */
     if (size != NULL && *size != m->size)
         sim_wrong(end->world, "end %u: message %u of %u bytes reports %zu", end->index, i, m->size, *size);
     if (m->size > m->dst.cap || memcmp(at, m->bytes, m->size) != 0)
@@ -188,6 +190,25 @@ static void got_well(struct sim_end *end, const struct sim_op *op, const size_t 
     }
 }
 
+/* A host in trouble takes back the memory of a request that has failed, while others are open still: the comm must not let
+ * the peer write there any more. */
+static void take_failed(struct sim_end *end, const struct sim_op *op)
+{
+    unsigned first = end->is_send || op->what < 0 ? (unsigned)op->what : end->group[op->what].first;
+    unsigned n = op->what < 0 ? 0 : end->is_send ? 1 : end->group[op->what].n;
+
+    if (!end->deregs || !end->world->conf.own_regions || sim_jobs_of(end))
+        return;
+    for (unsigned i = first; n > 0; i++, n--) {
+        struct sim_buf *b = buf_of(end, i);
+        if (b->mem == NULL)
+            continue;
+        gw_dereg(end->comm, b->mem);
+        b->mem = NULL;
+        sim_buf_give(b, FILL_TAKEN);
+    }
+}
+
 static void ended(struct sim_end *end, const struct sim_op *op, gw_err err, const size_t *sizes)
 {
     end->world->quiet = 0;
@@ -196,6 +217,7 @@ static void ended(struct sim_end *end, const struct sim_op *op, gw_err err, cons
         end->err = err;
         if (end->life == SIM_RUNS)
             end->life = SIM_FAILED;
+        take_failed(end, op);
     } else if (op->what < 0) {
         sim_wrong(end->world, "end %u: a request of a failed comm ends well", end->index);
     } else if (end->is_send) {
@@ -273,7 +295,8 @@ static void finish_dereg(struct sim_end *end)
     end->life = SIM_FAILED;
     /* its requests end with an error where it was taken down; otherwise nothing will ever end them */
     if (!atomic_load(&comm->torn))
-        sim_host_close(end);
+        end->life = SIM_LEAVES;
+    end->pause_ns = sim_wide(end->world, 1000, 2000000);
 }
 
 /* As gw_comm_close and say_goodbye of connect.c: taken, told, down. */
@@ -386,4 +409,6 @@ void sim_host_step(struct sim_end *end)
         step_failed(end);
     else if (end->life == SIM_CLOSING)
         step_closing(end);
+    else if (end->life == SIM_LEAVES)
+        sim_host_close(end);
 }

@@ -7,7 +7,7 @@
 enum { POOL = 1 << 20, ARENA = 48 << 20, KINDS = 6, KIND_LL = 4, KIND_LL128 = 5 };
 enum { FILL_SRC = 0x5c, FILL_DST = 0xa7, BULK = 3 << 20 };
 
-const char *const sim_fault_name[SIM_FAULTS] = { "none", "kill", "stop", "close", "dereg", "cut", "oversize" };
+const char *const sim_fault_name[SIM_FAULTS] = { "none", "kill", "stop", "close", "dereg", "cut", "flip", "oversize" };
 
 static uint8_t pool[KINDS][POOL];
 static _Alignas(4096) uint8_t arena[ARENA];
@@ -264,6 +264,8 @@ void sim_plan(struct sim_world *w)
     c->fault_step = (unsigned)sim_wide(w, 1, 40u * w->msgs);
     if (c->fault == SIM_CUT)
         c->loop.mute = 0; /* then nobody would ever know */
+    if (c->fault == SIM_FLIP)
+        c->check = 1; /* who does not check will not notice */
     if (c->fault == SIM_OVERSIZE)
         plan_oversize(w);
 }

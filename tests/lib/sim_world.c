@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS_MAX = 400000, STEPS_A_LOOK = 16 };
+enum { STEPS_MAX = 400000, STEPS_A_LOOK = 16, IDLE_POLLS = 3 };
 
 #define NS_PER_MS 1000000ull
 #define STALL_NS (20000 * NS_PER_MS) /* this long nothing at all has happened */
@@ -59,9 +59,29 @@ static void make_end(struct sim_end *end)
     end->next_ns = sim_below(end->world, end->period_ns);
 }
 
+static void describe(const struct sim_world *w)
+{
+    static const char *const modes[] = { "auto", "always", "never" };
+    const struct sim_conf *c = &w->conf;
+    const struct gw_loop_conf *l = &c->loop;
+
+    sim_note(w, "lane: %s%s%s, %u paths, rate %llu, delay %llu, jitter %llu, again %u, split %u, hold %u, eager %u, queue %u, "
+             "messages %u%s", l->caps & GW_LANE_FENCED ? "fenced" : "counts",
+             l->caps & GW_LANE_SENT_IS_LANDED ? " sent-is-landed" : "", l->caps & GW_LANE_DIRECT ? " direct" : "", l->paths,
+             (unsigned long long)l->rate, (unsigned long long)l->delay_ns, (unsigned long long)l->jitter_ns,
+             l->again_permille, l->split_permille, l->hold_permille, l->eager_max, l->queue_depth, l->msg_depth,
+             l->mute ? ", mute" : "");
+    sim_note(w, "comms: %u of %s, %u messages, chunk %u, %u pieces a side, %s, workers %u and %u, check %u%s%s, number %u",
+             c->pairs, c->alone ? "their own" : "one ctx", w->msgs, c->chunk_bytes, c->slab_pieces, modes[c->mode],
+             w->side[0].workers, w->side[1].workers, c->check, c->coded ? "" : ", no codec",
+             c->own_regions ? ", each its memory" : "", c->first_number);
+    sim_note(w, "fault: %s of end %u at step %u", sim_fault_name[c->fault], c->fault_end, c->fault_step);
+}
+
 static void make(struct sim_world *w)
 {
     sim_plan(w);
+    describe(w);
     gw_assert(gw_loop_net_new(&w->conf.loop, &w->net) == GW_OK);
     make_sides(w);
     for (unsigned i = 0; i < w->ends; i++)
@@ -96,17 +116,23 @@ static void count_pieces(const struct sim_end *end, uint64_t *seen)
 
 static void look_at_slab(struct sim_world *w, struct sim_side *side)
 {
-    uint64_t seen[2] = { 0 };
-    uint32_t left, total;
+    uint64_t seen[1] = { 0 };
+    uint32_t left, total, peers = 0;
 
     if (side->slab == NULL)
         return;
     for (unsigned i = 0; i < w->ends; i++)
-        if (w->end[i].side == side && w->end[i].comm != NULL)
+        if (w->end[i].side == side && w->end[i].comm != NULL && !w->end[i].is_send)
+            count_pieces(&w->end[i], seen);
+    peers = (uint32_t)__builtin_popcountll(seen[0]);
+    if (peers > gw_slab_total(side->slab, GW_SLAB_PEER))
+        sim_wrong(w, "side %d: %u pieces are lent to peers, more than half", (int)(side - w->side), peers);
+    for (unsigned i = 0; i < w->ends; i++)
+        if (w->end[i].side == side && w->end[i].comm != NULL && w->end[i].is_send)
             count_pieces(&w->end[i], seen);
     left = gw_slab_left(side->slab, GW_SLAB_PEER) + gw_slab_left(side->slab, GW_SLAB_OWN);
     total = gw_slab_total(side->slab, GW_SLAB_PEER) + gw_slab_total(side->slab, GW_SLAB_OWN);
-    left += (uint32_t)(__builtin_popcountll(seen[0]) + __builtin_popcountll(seen[1]));
+    left += (uint32_t)__builtin_popcountll(seen[0]);
     if (left != total)
         sim_wrong(w, "side %d: %u of %u pieces are accounted for", (int)(side - w->side), left, total);
 }
@@ -131,6 +157,31 @@ static void kill_end(struct sim_end *end, int stopped)
     end->life = SIM_DEAD;
 }
 
+static void flip(struct sim_world *w, uint8_t *at, uint32_t bytes)
+{
+    if (bytes == 0)
+        return;
+    at[sim_below(w, bytes)] ^= (uint8_t)(1u << sim_below(w, 8));
+    w->faulted = 1;
+}
+
+/* One bit of an open receive, in its buffer or in what it has lent: it may not have landed yet, and then nothing happens. */
+static void flip_bit(struct sim_end *end)
+{
+    struct sim_world *w = end->world;
+    const struct sim_op *op = end->comm != NULL && end->open > 0 ? &end->op[sim_below(w, end->open)] : NULL;
+    const struct gw_req *req = op ? op->req : NULL;
+    unsigned i;
+
+    if (end->is_send || op == NULL || req->state != GW_REQ_MOVE)
+        return;
+    i = (unsigned)sim_below(w, req->r.n);
+    if (sim_percent(w, 50) && req->r.pieces > 0)
+        flip(w, end->comm->lent[req->index * GW_PIECES_MAX].piece.base + GW_HEAD_BYTES, w->conf.chunk_bytes / 4);
+    else if (!req->r.buf[i].done)
+        flip(w, req->r.buf[i].data, end->msg[end->group[op->what].first + i].size);
+}
+
 static void fault_now(struct sim_world *w)
 {
     struct sim_end *end = &w->end[w->conf.fault_end];
@@ -138,6 +189,10 @@ static void fault_now(struct sim_world *w)
 
     if (end->comm == NULL || sim_host_through(end) || end->life == SIM_CLOSING)
         return;
+    if (fault == SIM_FLIP) {
+        flip_bit(end->is_send ? end->peer : end);
+        return;
+    }
     sim_note(w, "end %u: %s", end->index, sim_fault_name[fault]);
     w->faulted = 1;
     w->quiet = 0;
@@ -170,19 +225,41 @@ static void set_now(struct sim_world *w, uint64_t now)
     gw_loop_set_now(w->net, w->now);
 }
 
+static int naps(const struct sim_world *w, const struct sim_end *end)
+{
+    return !sim_host_through(end) && end->next_ns > w->now + end->period_ns;
+}
+
+/* Has every host that is awake polled a few times since anything happened, or since the last skip? */
+static int all_idle(struct sim_world *w)
+{
+    int idle = 1;
+
+    for (unsigned i = 0; i < w->ends; i++) {
+        w->end[i].idle = w->quiet == 0 ? 0 : w->end[i].idle;
+        idle &= w->end[i].idle >= IDLE_POLLS || sim_host_through(&w->end[i]) || naps(w, &w->end[i]);
+    }
+    return idle;
+}
+
 /* Nobody gets anywhere: on to the next moment at which anything is due.  Nothing is: on to what only time may bring. */
 static void skip_idle(struct sim_world *w)
 {
-    uint64_t due = gw_min_u64(gw_loop_next_due(w->net), gw_min_u64(sim_jobs_due(w), sim_words_due(w)));
-    unsigned rounds = w->quiet / w->ends;
+    uint64_t due;
 
-    if (rounds < 3)
+    if (!all_idle(w))
         return;
-    if (due == UINT64_MAX)
-        due = rounds < 100 ? w->now : w->now + 50 * NS_PER_MS;
+    due = gw_min_u64(gw_loop_next_due(w->net), gw_min_u64(sim_jobs_due(w), sim_words_due(w)));
     for (unsigned i = 0; i < w->ends; i++)
+        if (naps(w, &w->end[i]))
+            due = gw_min_u64(due, w->end[i].next_ns);
+    if (due == UINT64_MAX)
+        due = w->skips++ < 100 ? w->now : w->now + 50 * NS_PER_MS;
+    for (unsigned i = 0; i < w->ends; i++) {
+        w->end[i].idle = 0;
         if (w->end[i].next_ns < due)
             w->end[i].next_ns = due + sim_below(w, w->end[i].period_ns);
+    }
 }
 
 static void hear_words(struct sim_world *w)
@@ -205,9 +282,10 @@ static void step(struct sim_world *w, struct sim_end *host)
         hear_words(w);
     } else {
         set_now(w, host->next_ns);
-        w->quiet++;
+        w->quiet++, host->idle++;
         sim_host_step(host);
-        host->next_ns = w->now + 1 + sim_below(w, host->period_ns);
+        host->next_ns = w->now + 1 + sim_below(w, host->period_ns) + host->pause_ns;
+        host->pause_ns = 0;
         if (w->conf.nap_ns > 0 && sim_percent(w, 1))
             host->next_ns += sim_below(w, w->conf.nap_ns);
         skip_idle(w);
@@ -224,7 +302,7 @@ static void turn(struct sim_world *w)
     while (w->wrong[0] == 0 && (host = first_host(w)) != NULL) {
         step(w, host);
         if (w->quiet == 0)
-            moved = w->now;
+            moved = w->now, w->skips = 0;
         if (w->now - moved > STALL_NS || w->step > STEPS_MAX)
             sim_wrong(w, "end %u (%s, %u open, %u of %u ended) never ends: fault %s", host->index,
                       host->is_send ? "send" : "recv", host->open, host->ended, host->msgs,

@@ -1,5 +1,4 @@
 /* traffic.c - messages whose every byte is known at both ends. */
-#include <signal.h>
 #include <string.h>
 
 #include "rank.h"
@@ -60,8 +59,8 @@ static void *at(struct host_flow *f, uint64_t k, size_t *bytes_p, void **mh_p)
     if (t->filled > k)
         return slot;
     t->filled = k + 1;
-    if (k == t->die_at)
-        raise(t->die_by);
+    if (t->before != NULL)
+        t->before(t, k);
     if (f->conn->sends)
         bytes_fill(slot, *bytes_p, t->seed + k, t->kind);
     else
@@ -96,8 +95,6 @@ void traffic_init(struct traffic *t, struct host_conn *c, uint64_t total, uint64
     t->nsizes = sizeof(mixed) / sizeof(*mixed);
     t->seed = seed;
     t->kind = kind;
-    t->die_at = UINT64_MAX;
-    t->die_by = SIGKILL;
 }
 
 void rank_run(struct rank *r, struct traffic **t, unsigned n)

@@ -1,7 +1,7 @@
 /* prop_codec.c - every codec, kernel and view over seeded shapes and lengths, with guard pages
  * round every buffer.
  *
- * SEEDS=n in the environment runs n rounds (4).  A failure prints the round, so that SEED=n repeats
+ * ROUNDS=n in the environment runs n rounds (4).  A failure prints the round, so that ROUND=n repeats
  * it alone. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -327,7 +327,7 @@ static void one(size_t n, int shape)
 static void test_codecs(void **s)
 {
     (void)s;
-    const char *many = getenv("SEEDS"), *alone = getenv("SEED");
+    const char *many = getenv("ROUNDS"), *alone = getenv("ROUND");
     unsigned long first = alone && *alone ? strtoul(alone, NULL, 0) : 1;
     unsigned long last = alone && *alone ? first : many && *many ? strtoul(many, NULL, 0) : 4;
     for (unsigned long seed = first; seed <= last; seed++) {

@@ -305,7 +305,7 @@ def main(args):
         frames = sum(check_folder(folder, chance) for folder in args[1:])
         if frames == 0:
             sys.exit("decode.py: no frames there")
-        print("decode.py: %d frames agree, seed %d" % (frames, seed))
+        print("ref decode: %d frames agree, seed %d" % (frames, seed))
     except Corrupt as e:
         sys.exit("decode.py: seed %d: corrupt: %s" % (seed, e))
 

@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <base/rule.h>
+
 #include "sim.h"
 
 enum { SEEDS = 2000, SECONDS_A_SEED = 20, PRINT_MAX = 20 };
@@ -122,6 +124,18 @@ static void read_options(struct options *o, int argc, char **argv)
     }
 }
 
+static void switch_off(unsigned rule)
+{
+    if (rule == 0)
+        return;
+#ifdef GW_RULES
+    gw_rules_off = 1u << rule;
+#else
+    fprintf(stderr, "sim_comms: --without needs a build with TEST=-DGW_RULES: make sim-rules\n");
+    exit(2);
+#endif
+}
+
 int main(int argc, char **argv)
 {
     struct options o = { .seeds = SEEDS };
@@ -129,8 +143,9 @@ int main(int argc, char **argv)
 
     if (t == MAP_FAILED)
         return 2;
-    setvbuf(stdout, NULL, _IOLBF, 0); /* a child that dies takes nothing with it */
     read_options(&o, argc, argv);
+    switch_off(o.without);
+    setvbuf(stdout, NULL, _IOLBF, 0); /* a child that dies takes nothing with it */
     t->at = o.first;
     if (o.in_process)
         run_seeds(&o, t);
