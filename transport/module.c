@@ -1,9 +1,10 @@
 /* module.c - finds libgradwire-NAME.so and opens it so that the host does not notice.
  *
- * The libraries behind a lane read their settings from the environment while they are loaded, and by default they install
- * signal handlers and hooks of malloc.  What turns this off is in the environment only while dlopen runs, and by exchange
- * of `environ`, never by setenv, which other threads of the host would race with.  Where the host has loaded such a library
- * before us, it is the host's, and nothing of it is changed. */
+ * The libraries behind a lane read their settings from the environment while they are loaded, and
+ * by default they install signal handlers and hooks of malloc.  What turns this off is in the
+ * environment only while dlopen runs, and by exchange of `environ`, never by setenv, which other
+ * threads of the host would race with.  Where the host has loaded such a library before us, it is
+ * the host's, and nothing of it is changed. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -18,18 +19,23 @@ enum { SETTINGS_MAX = 8 };
 
 struct module {
     const char *name;
-    const char *library;                 /* the one whose presence means that the host was here first */
-    const char *package;                 /* on Debian and Ubuntu */
-    const char *settings[SETTINGS_MAX];  /* given while it loads */
-    gw_err err;                          /* GW_AGAIN: not tried yet */
-    char **kept;                         /* the environment that was there while it loaded */
+    const char *library; /* the one whose presence means that the host was here first */
+    const char *package; /* on Debian and Ubuntu */
+    const char *settings[SETTINGS_MAX]; /* given while it loads */
+    gw_err err;                         /* GW_AGAIN: not tried yet */
+    char **kept;                        /* the environment that was there while it loaded */
     const struct gw_lane_ops *ops;
 };
 
 static struct module modules[] = {
-    {"ucx", "libucs.so.0", "libucx0",
+    {"ucx",
+     "libucs.so.0",
+     "libucx0",
      {"UCX_HANDLE_ERRORS=none", "UCX_MEM_EVENTS=n", "UCX_DEBUG_SIGNO=0", "UCX_VFS_ENABLE=n",
-      "UCX_WARN_UNUSED_ENV_VARS=n"}, GW_AGAIN, NULL, NULL},
+      "UCX_WARN_UNUSED_ENV_VARS=n"},
+     GW_AGAIN,
+     NULL,
+     NULL},
     {"verbs", "libibverbs.so.1", "libibverbs1 ibverbs-providers", {NULL}, GW_AGAIN, NULL, NULL},
 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -70,8 +76,9 @@ static char **environ_extend(const struct module *m)
     return copy;
 }
 
-/* dlopen with the settings in the environment.  A thread of the host that calls setenv in between makes an environment of
- * its own, and then that one stays.  The copy is kept: somebody may still stand in getenv. */
+/* dlopen with the settings in the environment.  A thread of the host that calls setenv in between
+ * makes an environment of its own, and then that one stays.  The copy is kept: somebody may still
+ * stand in getenv. */
 static void *open_settled(struct module *m, const char *path)
 {
     char **before = environ;
@@ -98,7 +105,8 @@ static void path_beside(char *out, size_t size, const char *name)
     if (slash == NULL)
         snprintf(out, size, "libgradwire-%s.so", name);
     else
-        snprintf(out, size, "%.*slibgradwire-%s.so", (int)(slash + 1 - info.dli_fname), info.dli_fname, name);
+        snprintf(out, size, "%.*slibgradwire-%s.so", (int)(slash + 1 - info.dli_fname),
+                 info.dli_fname, name);
 }
 
 static void *open_somewhere(struct module *m, int settle, const struct gw_logger *log)
@@ -116,25 +124,33 @@ static void *open_somewhere(struct module *m, int settle, const struct gw_logger
         return h;
     why = dlerror();
     why = why != NULL ? why : "no memory";
-    if (beside || strstr(why, path) != why) /* the module is there, and something that it needs is not */
-        gw_log(log, GW_LOG_WARN, "lane %s is not available: %s; on Debian and Ubuntu: apt install %s", m->name, why,
+    if (beside ||
+        strstr(why, path) != why) /* the module is there, and something that it needs is not */
+        gw_log(log, GW_LOG_WARN,
+               "lane %s is not available: %s; on Debian and Ubuntu: apt install %s", m->name, why,
                m->package);
     else
-        gw_log(log, GW_LOG_WARN, "lane %s is not available: %s; it is part of gradwire and belongs beside the plugin",
+        gw_log(log, GW_LOG_WARN,
+               "lane %s is not available: %s; it is part of gradwire and belongs beside the plugin",
                m->name, why);
     return NULL;
 }
 
-static gw_err check(const struct module *m, const struct gw_lane_module *t, const struct gw_logger *log)
+static gw_err check(const struct module *m, const struct gw_lane_module *t,
+                    const struct gw_logger *log)
 {
-    const char *build = t != NULL && t->size >= offsetof(struct gw_lane_module, ops) ? t->build : "none";
+    const char *build =
+        t != NULL && t->size >= offsetof(struct gw_lane_module, ops) ? t->build : "none";
     if (t == NULL || strcmp(build, GW_LANE_BUILD) != 0) {
-        gw_log(log, GW_LOG_WARN, "lane %s is not available: libgradwire-%s.so has build %s and this is build %s; "
-               "install both from one release", m->name, m->name, build, GW_LANE_BUILD);
+        gw_log(log, GW_LOG_WARN,
+               "lane %s is not available: libgradwire-%s.so has build %s and this is build %s; "
+               "install both from one release",
+               m->name, m->name, build, GW_LANE_BUILD);
         return GW_E_MODULE;
     }
     if (t->size != sizeof(*t) || t->ops->size != sizeof(*t->ops)) {
-        gw_log(log, GW_LOG_WARN, "lane %s is not available: libgradwire-%s.so was made from other sources", m->name,
+        gw_log(log, GW_LOG_WARN,
+               "lane %s is not available: libgradwire-%s.so was made from other sources", m->name,
                m->name);
         return GW_E_MODULE;
     }
@@ -158,13 +174,17 @@ static gw_err load(struct module *m, const struct gw_logger *log)
     if (first)
         t->own();
     else
-        gw_log(log, GW_LOG_INFO, "%s was in this process before gradwire: its signal handlers, memory hooks and log stay "
-               "as they are", m->library);
+        gw_log(log, GW_LOG_INFO,
+               "%s was in this process before gradwire: its signal handlers, memory hooks and log "
+               "stay "
+               "as they are",
+               m->library);
     m->ops = t->ops;
     return GW_OK;
 }
 
-gw_err gw_lane_module(const char *name, const struct gw_logger *log, const struct gw_lane_ops **ops_p)
+gw_err gw_lane_module(const char *name, const struct gw_logger *log,
+                      const struct gw_lane_ops **ops_p)
 {
     gw_err err = GW_E_NOSYS;
     pthread_mutex_lock(&lock);

@@ -1,8 +1,9 @@
 /* ucx.h - the inside of the UCX lane, known to ucx_*.c alone.
  *
- * ucx_dev.c opens devices, ucx_addr.c wraps addresses for the way through the hello, ucx_conn.c makes, joins and ends lanes,
- * ucx_data.c moves bytes.  A lane is one UCP worker with one endpoint.  Every put is one active message whose header is the
- * put head; every control message is one active message without a header. */
+ * ucx_dev.c opens devices, ucx_addr.c wraps addresses for the way through the hello, ucx_conn.c
+ * makes, joins and ends lanes, ucx_data.c moves bytes.  A lane is one UCP worker with one endpoint.
+ * Every put is one active message whose header is the put head; every control message is one active
+ * message without a header. */
 #ifndef GW_TRANSPORT_UCX_H
 #define GW_TRANSPORT_UCX_H
 
@@ -12,16 +13,17 @@
 
 #include "lane.h"
 
-/* Active message ids.  LINES is a put that must be stored by our own copy, word by word: the put head has no room to say so. */
+/* Active message ids.  LINES is a put that must be stored by our own copy, word by word: the put
+ * head has no room to say so. */
 enum gw_ucx_am { GW_UCX_AM_MSG = 1, GW_UCX_AM_PUT = 2, GW_UCX_AM_LINES = 3 };
 
 enum {
-    GW_UCX_DEPTH = 256,       /* puts outstanding where the host names no number */
+    GW_UCX_DEPTH = 256, /* puts outstanding where the host names no number */
     GW_UCX_DEPTH_MAX = 4096,
-    GW_UCX_MSGS = 64,         /* control messages outstanding; the protocol keeps them under 16 KiB */
+    GW_UCX_MSGS = 64, /* control messages outstanding; the protocol keeps them under 16 KiB */
     GW_UCX_MSG_ROOM = 32 << 10,
-    GW_UCX_ARRIVED_MAX = 1536, /* arrivals within one pass of progress; the protocol allows a peer about 1,300 */
-    GW_UCX_ROUNDS = 8,        /* passes of progress within one poll */
+    GW_UCX_ARRIVED_MAX = 1536, /* within one pass of progress; the protocol allows about 1,300 */
+    GW_UCX_ROUNDS = 8, /* passes of progress within one poll */
     GW_UCX_SHUT_MS = 50
 };
 
@@ -32,10 +34,11 @@ struct gw_ucx_dev {
     char transport[64];
     char segment[16]; /* TCP_RX_SEG_SIZE as it was set, "-" without tcp */
     char ifname[32];
+    uint16_t port_lo, port_hi; /* 0: any */
     uint32_t depth;
 };
 
-/* One message or put under way.  The head and what is copied must stay until UCX is done with them. */
+/* One message or put under way.  Head and copy must stay until UCX is done with them. */
 struct gw_ucx_send {
     struct gw_ucx_lane *owner;
     struct gw_ucx_send *next; /* in its free list */
@@ -58,8 +61,8 @@ struct gw_ucx_lane {
     struct gw_ucx_dev *dev;
     ucp_worker_h worker;
     ucp_ep_h ep;
-    int force;       /* the endpoint may be closed by force */
-    int down;        /* shut: whatever UCX still calls is ignored */
+    int force; /* the endpoint may be closed by force */
+    int down;  /* shut: whatever UCX still calls is ignored */
     gw_err failed;
     int failed_said; /* GW_EV_FAILED was reported */
 
@@ -67,7 +70,8 @@ struct gw_ucx_lane {
     uint8_t *copies;
     struct gw_ucx_recv *recvs, *free_recv;
 
-    struct gw_event *ring; /* a SENT of every put always has room beside GW_UCX_ARRIVED_MAX others */
+    /* Beside GW_UCX_ARRIVED_MAX others there is always room for a SENT of every put. */
+    struct gw_event *ring;
     uint32_t ring_size, ring_at, ring_count;
     uint32_t arrived; /* LANDED and MSG in the ring */
     uint8_t *msg_room;
@@ -82,8 +86,10 @@ struct gw_ucx_addr {
     const uint8_t *address;
 };
 
-gw_err gw_ucx_addr_write(struct gw_blob *out, const struct gw_ucx_addr *a); /* GW_E_LIMIT: longer than a blob */
-gw_err gw_ucx_addr_read(const struct gw_blob *in, struct gw_ucx_addr *a);   /* pure, hostile bytes; GW_E_PROTO */
+gw_err gw_ucx_addr_write(struct gw_blob *out,
+                         const struct gw_ucx_addr *a); /* GW_E_LIMIT: longer than a blob */
+gw_err gw_ucx_addr_read(const struct gw_blob *in,
+                        struct gw_ucx_addr *a); /* pure, hostile bytes; GW_E_PROTO */
 
 extern const struct gw_lane_module gw_lane_module_v1; /* what a lane finds its ops in */
 

@@ -1,7 +1,8 @@
 /* ucx_addr.c - a UCP worker's address on its way through the hello.  Pure.
  *
- * UCX reads an address without checking it, so nothing reaches it that its own peer did not write: the wrapper carries a
- * length and a checksum.  This guards against accidents and strangers' bytes, not against a member of the job. */
+ * UCX reads an address without checking it, so nothing reaches it that its own peer did not write:
+ * the wrapper carries a length and a checksum.  This guards against accidents and strangers' bytes,
+ * not against a member of the job. */
 #include <base/bytes.h>
 
 #include "ucx.h"
@@ -10,9 +11,18 @@
  *  +-------+---------+---+-----+-------+-----------+---------+-------+---------+
  *  | magic | version | 0 | len | depth | transport | segment | check | address |   little-endian
  *  +-------+---------+---+-----+-------+-----------+---------+-------+---------+
- * len: the address's.  depth: puts that this side may have outstanding, so that the other has as many receives.  segment:
- * what must be equal on both sides.  check: over all the rest. */
-enum { MAGIC = 0x78757767, VERSION = 1, AT_LEN = 6, AT_DEPTH = 8, AT_NAME = 12, AT_SEGMENT = 28, AT_CHECK = 44, HEAD = 52 };
+ * len: the address's.  depth: puts that this side may have outstanding, so that the other has as
+ * many receives.  segment: what must be equal on both sides.  check: over all the rest. */
+enum {
+    MAGIC = 0x78757767,
+    VERSION = 1,
+    AT_LEN = 6,
+    AT_DEPTH = 8,
+    AT_NAME = 12,
+    AT_SEGMENT = 28,
+    AT_CHECK = 44,
+    HEAD = 52
+};
 
 /* FNV-1a, 64 bits: an address has a hundred bytes, and the module stays free of another library. */
 static uint64_t fnv(uint64_t h, const uint8_t *p, uint32_t n)
@@ -73,7 +83,8 @@ gw_err gw_ucx_addr_read(const struct gw_blob *in, struct gw_ucx_addr *a)
         return GW_E_PROTO;
     if (got.depth == 0 || got.depth > GW_UCX_DEPTH_MAX)
         return GW_E_PROTO;
-    if (!is_name(got.transport, sizeof(got.transport)) || !is_name(got.segment, sizeof(got.segment)))
+    if (!is_name(got.transport, sizeof(got.transport)) ||
+        !is_name(got.segment, sizeof(got.segment)))
         return GW_E_PROTO;
     *a = got;
     return GW_OK;

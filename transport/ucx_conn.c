@@ -3,12 +3,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <netinet/in.h>
+#include <unistd.h>
 
 #include <base/clock.h>
 
 #include "ucx.h"
 
-/* The first worker starts UCX's own thread, which inherits our mask: the host's signals are the host's. */
+/* The first worker starts UCX's own thread, which inherits our mask: the host's signals are the
+ * host's. */
 static ucs_status_t worker_create(struct gw_ucx_lane *l)
 {
     const ucp_worker_params_t params = {
@@ -24,6 +28,22 @@ static ucs_status_t worker_create(struct gw_ucx_lane *l)
     return status;
 }
 
+/* UCX tries the ports of a range for ever when all are taken, so we look first.  Where we cannot
+ * look, UCX may. */
+static int port_is_left(const struct gw_ucx_dev *d)
+{
+    int left = d->port_lo == 0;
+    for (uint32_t port = d->port_lo; port <= d->port_hi && !left; port++) {
+        const struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (fd < 0)
+            return 1;
+        left = bind(fd, (const struct sockaddr *)&any, sizeof(any)) == 0;
+        close(fd);
+    }
+    return left;
+}
+
 gw_err gw_ucx_make(void *dev, struct gw_lane **lane_p)
 {
     struct gw_ucx_dev *d = dev;
@@ -31,6 +51,12 @@ gw_err gw_ucx_make(void *dev, struct gw_lane **lane_p)
     ucs_status_t status;
     if (l == NULL)
         return GW_E_NOMEM;
+    if (!port_is_left(d)) {
+        gw_ucx_log(d, GW_LOG_WARN, "ucx: every port of GRADWIRE_PORTS %u-%u is taken", d->port_lo,
+                   d->port_hi);
+        free(l);
+        return GW_E_LIMIT;
+    }
     l->dev = d;
     l->lane.ops = gw_lane_module_v1.ops;
     l->lane.caps = GW_LANE_COUNTS;
@@ -44,7 +70,8 @@ gw_err gw_ucx_make(void *dev, struct gw_lane **lane_p)
     if (status == UCS_OK)
         status = gw_ucx_handlers_set(l);
     if (status != UCS_OK) {
-        gw_ucx_log(d, GW_LOG_WARN, "ucx: no worker over %s: %s", d->transport, ucs_status_string(status));
+        gw_ucx_log(d, GW_LOG_WARN, "ucx: no worker over %s: %s", d->transport,
+                   ucs_status_string(status));
         gw_ucx_close(&l->lane);
         return status == UCS_ERR_NO_MEMORY ? GW_E_NOMEM : GW_E_LANE;
     }
@@ -61,7 +88,8 @@ gw_err gw_ucx_local(struct gw_lane *lane, struct gw_blob *blob)
     gw_err err;
     ucs_status_t status = ucp_worker_get_address(l->worker, &address, &len);
     if (status != UCS_OK) {
-        gw_ucx_log(l->dev, GW_LOG_WARN, "ucx: no address of our own: %s", ucs_status_string(status));
+        gw_ucx_log(l->dev, GW_LOG_WARN, "ucx: no address of our own: %s",
+                   ucs_status_string(status));
         return GW_E_LANE;
     }
     a.address = (const uint8_t *)address;
@@ -70,7 +98,8 @@ gw_err gw_ucx_local(struct gw_lane *lane, struct gw_blob *blob)
     snprintf(a.segment, sizeof(a.segment), "%.15s", l->dev->segment);
     err = gw_ucx_addr_write(blob, &a);
     if (err != GW_OK)
-        gw_ucx_log(l->dev, GW_LOG_WARN, "ucx: our address has %zu bytes and does not fit the hello: name one transport",
+        gw_ucx_log(l->dev, GW_LOG_WARN,
+                   "ucx: our address has %zu bytes and does not fit the hello: name one transport",
                    len);
     ucp_worker_release_address(l->worker, address);
     return err;
@@ -82,8 +111,10 @@ static void ep_failed(void *arg, ucp_ep_h ep, ucs_status_t status)
     gw_ucx_fail_status(arg, "the endpoint failed", status);
 }
 
-/* Shared memory refuses to watch its peer; then the control socket is the only witness of its death. */
-static ucs_status_t ep_create(struct gw_ucx_lane *l, const void *address, ucp_err_handling_mode_t mode)
+/* Shared memory refuses to watch its peer; then the control socket is the only witness of its
+ * death. */
+static ucs_status_t ep_create(struct gw_ucx_lane *l, const void *address,
+                              ucp_err_handling_mode_t mode)
 {
     const ucp_ep_params_t params = {
         .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
@@ -96,18 +127,23 @@ static ucs_status_t ep_create(struct gw_ucx_lane *l, const void *address, ucp_er
     return ucp_ep_create(l->worker, &params, &l->ep);
 }
 
-/* UCX over tcp cuts what it sends by its own receive segment, and a peer whose segment is smaller never gets the rest. */
+/* UCX over tcp cuts what it sends by its own receive segment, and a peer whose segment is smaller
+ * never gets the rest. */
 static gw_err peer_check(struct gw_ucx_lane *l, const struct gw_blob *blob, struct gw_ucx_addr *a)
 {
     gw_err err = gw_ucx_addr_read(blob, a);
     if (err != GW_OK) {
-        gw_ucx_log(l->dev, GW_LOG_WARN, "ucx: the peer's address is none of ours: %u bytes", blob->len);
+        gw_ucx_log(l->dev, GW_LOG_WARN, "ucx: the peer's address is none of ours: %u bytes",
+                   blob->len);
         return err;
     }
     if (strcmp(a->segment, l->dev->segment) == 0)
         return GW_OK;
-    gw_ucx_log(l->dev, GW_LOG_WARN, "ucx: the peer has transport %s with segment %s, we have %s with %s: they must be equal "
-               "(GRADWIRE_UCX_TCP_RX_SEG_SIZE)", a->transport, a->segment, l->dev->transport, l->dev->segment);
+    gw_ucx_log(
+        l->dev, GW_LOG_WARN,
+        "ucx: the peer has transport %s with segment %s, we have %s with %s: they must be equal "
+        "(GRADWIRE_UCX_TCP_RX_SEG_SIZE)",
+        a->transport, a->segment, l->dev->transport, l->dev->segment);
     return GW_E_REFUSED;
 }
 
@@ -133,15 +169,17 @@ gw_err gw_ucx_join(struct gw_lane *lane, const struct gw_blob *peer)
     if (status == UCS_OK)
         return GW_OK;
     l->ep = NULL;
-    gw_ucx_log(l->dev, GW_LOG_WARN, "ucx: cannot reach the peer (it has %s, we have %s): %s", a.transport,
-               l->dev->transport, ucs_status_string(status));
+    gw_ucx_log(l->dev, GW_LOG_WARN, "ucx: cannot reach the peer (it has %s, we have %s): %s",
+               a.transport, l->dev->transport, ucs_status_string(status));
     return GW_E_LANE;
 }
 
-/* What the endpoint still owes UCX after a close by force is little; a worker that is destroyed too early only complains. */
+/* What the endpoint still owes UCX after a close by force is little; a worker that is destroyed too
+ * early only complains. */
 static void ep_close(struct gw_ucx_lane *l)
 {
-    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+                                       .flags = UCP_EP_CLOSE_FLAG_FORCE};
     uint64_t end = gw_now_ns() + GW_UCX_SHUT_MS * 1000000u;
     ucs_status_ptr_t r = ucp_ep_close_nbx(l->ep, &param);
     if (!UCS_PTR_IS_PTR(r))
@@ -151,7 +189,8 @@ static void ep_close(struct gw_ucx_lane *l)
     ucp_request_free(r);
 }
 
-/* Only the worker's end is sure to stop what the peer has under way into our memory, a rendezvous above all. */
+/* Only the worker's end is sure to stop what the peer has under way into our memory, a rendezvous
+ * above all. */
 void gw_ucx_shut(struct gw_lane *lane)
 {
     struct gw_ucx_lane *l = (struct gw_ucx_lane *)lane;

@@ -1,12 +1,15 @@
-/* ucx_data.c - moves bytes.  Read gw_ucx_put and gw_ucx_msg, then what arrives (put_arrived), then gw_ucx_poll.
+/* ucx_data.c - moves bytes.  Read gw_ucx_put and gw_ucx_msg, then what arrives (put_arrived), then
+ * gw_ucx_poll.
  *
- * Everything that UCX calls back happens inside ucp_worker_progress, and that is called by gw_ucx_poll alone. */
+ * Everything that UCX calls back happens inside ucp_worker_progress, and that is called by
+ * gw_ucx_poll alone. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "ucx.h"
 
-/* ---- the queues ------------------------------------------------------------------------------------------- */
+/* ---- the queues
+ * ------------------------------------------------------------------------------------------- */
 
 gw_err gw_ucx_sends_alloc(struct gw_ucx_lane *l, uint32_t depth)
 {
@@ -32,7 +35,8 @@ gw_err gw_ucx_sends_alloc(struct gw_ucx_lane *l, uint32_t depth)
     return GW_OK;
 }
 
-/* The peer starts a put anew as soon as the old one is complete at its end, a little before we have heard of it. */
+/* The peer starts a put anew as soon as the old one is complete at its end, a little before we have
+ * heard of it. */
 gw_err gw_ucx_recvs_alloc(struct gw_ucx_lane *l, uint32_t depth)
 {
     free(l->recvs); /* of a join that failed */
@@ -93,7 +97,8 @@ static int arrival_fits(struct gw_ucx_lane *l)
     return 0;
 }
 
-/* ---- sending ---------------------------------------------------------------------------------------------- */
+/* ---- sending
+ * ---------------------------------------------------------------------------------------------- */
 
 static struct gw_ucx_send *send_take(struct gw_ucx_send **list)
 {
@@ -129,12 +134,13 @@ static void send_complete(void *request, ucs_status_t status, void *arg)
         gw_ucx_fail_status(s->owner, "a send failed", status);
 }
 
-static gw_err send_start(struct gw_ucx_send *s, unsigned id, uint32_t head_len, const void *src, uint32_t len)
+static gw_err send_start(struct gw_ucx_send *s, unsigned id, uint32_t head_len, const void *src,
+                         uint32_t len)
 {
     struct gw_ucx_lane *l = s->owner;
     const ucp_request_param_t param = {
-        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS |
-                        UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                        UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
         .flags = id == GW_UCX_AM_PUT ? 0 : UCP_AM_SEND_FLAG_EAGER,
         .cb.send = send_complete,
         .user_data = s,
@@ -174,7 +180,8 @@ gw_err gw_ucx_put(struct gw_lane *lane, const struct gw_put *put)
     const uint8_t *src = put->src;
     if (l->failed != GW_OK)
         return l->failed;
-    if (l->ep == NULL || put->len > GW_MESSAGE_MAX || (put->head.kind == GW_PUT_END && put->len != GW_END_BYTES))
+    if (l->ep == NULL || put->len > GW_MESSAGE_MAX ||
+        (put->head.kind == GW_PUT_END && put->len != GW_END_BYTES))
         return GW_E_ARG;
     s = send_take(&l->free_put);
     if (s == NULL)
@@ -185,10 +192,12 @@ gw_err gw_ucx_put(struct gw_lane *lane, const struct gw_put *put)
         src += GW_HEAD_BYTES; /* the head travels as the message's header */
     if (put->head.kind == GW_PUT_END)
         src = memcpy(s->copy, src, GW_END_BYTES);
-    return send_start(s, put->flags & GW_PUTF_LINES ? GW_UCX_AM_LINES : GW_UCX_AM_PUT, GW_HEAD_BYTES, src, put->len);
+    return send_start(s, put->flags & GW_PUTF_LINES ? GW_UCX_AM_LINES : GW_UCX_AM_PUT,
+                      GW_HEAD_BYTES, src, put->len);
 }
 
-/* ---- what arrives ----------------------------------------------------------------------------------------- */
+/* ---- what arrives
+ * ----------------------------------------------------------------------------------------- */
 
 static void landed(struct gw_ucx_lane *l, const struct gw_head *h, uint32_t len)
 {
@@ -218,14 +227,17 @@ static void recv_complete(void *request, ucs_status_t status, size_t length, voi
     if (status == UCS_OK && length == r->len)
         landed(l, &r->head, r->len);
     else
-        gw_ucx_fail_status(l, "a receive failed", status == UCS_OK ? UCS_ERR_MESSAGE_TRUNCATED : status);
+        gw_ucx_fail_status(l, "a receive failed",
+                           status == UCS_OK ? UCS_ERR_MESSAGE_TRUNCATED : status);
     recv_give(r);
 }
 
-static ucs_status_t recv_start(struct gw_ucx_lane *l, const struct gw_head *h, void *desc, uint8_t *dst, uint32_t len)
+static ucs_status_t recv_start(struct gw_ucx_lane *l, const struct gw_head *h, void *desc,
+                               uint8_t *dst, uint32_t len)
 {
     const ucp_request_param_t param = {
-        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                        UCP_OP_ATTR_FIELD_MEMORY_TYPE,
         .cb.recv_am = recv_complete,
         .memory_type = UCS_MEMORY_TYPE_HOST,
         .user_data = l->free_recv,
@@ -251,8 +263,8 @@ static ucs_status_t recv_start(struct gw_ucx_lane *l, const struct gw_head *h, v
 }
 
 /* Where does it go?  GW_E_PROTO: nowhere. */
-static gw_err place(struct gw_ucx_lane *l, const void *header, size_t header_len, size_t len, struct gw_head *h,
-                    uint8_t **dst_p)
+static gw_err place(struct gw_ucx_lane *l, const void *header, size_t header_len, size_t len,
+                    struct gw_head *h, uint8_t **dst_p)
 {
     gw_err err;
     if (l->lane.places == NULL || header_len != GW_HEAD_BYTES || len > GW_MESSAGE_MAX)
@@ -261,15 +273,16 @@ static gw_err place(struct gw_ucx_lane *l, const void *header, size_t header_len
     return err != GW_OK ? err : gw_place_find(l->lane.places, h, len, dst_p);
 }
 
-static ucs_status_t put_arrived(struct gw_ucx_lane *l, const void *header, size_t header_len, void *data, size_t len,
-                                const ucp_am_recv_param_t *param, int lines)
+static ucs_status_t put_arrived(struct gw_ucx_lane *l, const void *header, size_t header_len,
+                                void *data, size_t len, const ucp_am_recv_param_t *param, int lines)
 {
     int rndv = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
     struct gw_head h;
     uint8_t *dst;
     if (l->failed != GW_OK || l->down)
         return UCS_OK;
-    if (place(l, header, header_len, len, &h, &dst) != GW_OK || (lines && (rndv || h.kind > GW_PUT_WHOLE))) {
+    if (place(l, header, header_len, len, &h, &dst) != GW_OK ||
+        (lines && (rndv || h.kind > GW_PUT_WHOLE))) {
         fail(l, GW_E_PROTO, "a put fits no offer", UCS_ERR_REJECTED);
         return rndv ? UCS_ERR_REJECTED : UCS_OK;
     }
@@ -291,8 +304,8 @@ static ucs_status_t on_put(void *arg, const void *header, size_t header_len, voi
     return put_arrived(arg, header, header_len, data, len, param, 0);
 }
 
-static ucs_status_t on_lines(void *arg, const void *header, size_t header_len, void *data, size_t len,
-                             const ucp_am_recv_param_t *param)
+static ucs_status_t on_lines(void *arg, const void *header, size_t header_len, void *data,
+                             size_t len, const ucp_am_recv_param_t *param)
 {
     return put_arrived(arg, header, header_len, data, len, param, 1);
 }
@@ -305,7 +318,8 @@ static ucs_status_t on_msg(void *arg, const void *header, size_t header_len, voi
     (void)header;
     if (l->failed != GW_OK || l->down)
         return UCS_OK;
-    if (header_len != 0 || len == 0 || len > GW_MSG_MAX || (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV)) {
+    if (header_len != 0 || len == 0 || len > GW_MSG_MAX ||
+        (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV)) {
         fail(l, GW_E_PROTO, "a message has no right size", UCS_ERR_REJECTED);
         return UCS_OK;
     }
@@ -345,10 +359,12 @@ ucs_status_t gw_ucx_handlers_set(struct gw_ucx_lane *l)
     return status;
 }
 
-/* ---- poll ------------------------------------------------------------------------------------------------- */
+/* ---- poll
+ * -------------------------------------------------------------------------------------------------
+ */
 
-/* Progress is made only when every arrival of the last time is reported: so the ring has room for all that one time can
- * bring, and what the messages stand in may be used again. */
+/* Progress is made only when every arrival of the last time is reported: so the ring has room for
+ * all that one time can bring, and what the messages stand in may be used again. */
 static void progress(struct gw_ucx_lane *l)
 {
     l->msg_used = 0;

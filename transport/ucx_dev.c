@@ -1,7 +1,7 @@
 /* ucx_dev.c - the module's one exported table, and a device: a UCP context on one interface.
  *
- * The user's UCX_TLS and UCX_NET_DEVICES were set for something else (MPI, mostly) and never decide here; under the prefix
- * GRADWIRE_UCX_ they do. */
+ * The user's UCX_TLS and UCX_NET_DEVICES were set for something else (MPI, mostly) and never decide
+ * here; under the prefix GRADWIRE_UCX_ they do. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,8 @@ void gw_ucx_hush(int on)
     hushed = on;
 }
 
-static void log_line(const struct gw_logger *lg, enum gw_log_level level, const char *head, const char *fmt, va_list ap)
+static void log_line(const struct gw_logger *lg, enum gw_log_level level, const char *head,
+                     const char *fmt, va_list ap)
 {
     char line[1000];
     size_t n;
@@ -41,10 +42,11 @@ void gw_ucx_log(const struct gw_ucx_dev *dev, enum gw_log_level level, const cha
     va_end(ap);
 }
 
-/* UCX speaks through the logger of a device that is open; with none open nobody is there to listen.  Its own errors are
- * warnings here: whoever made the call that fails prints the error. */
-static ucs_log_func_rc_t log_from_ucx(const char *file, unsigned line, const char *function, ucs_log_level_t level,
-                                      const ucs_log_component_config_t *conf, const char *fmt, va_list ap)
+/* UCX speaks through the logger of a device that is open; with none open nobody is there to listen.
+ * Its own errors are warnings here: whoever made the call that fails prints the error. */
+static ucs_log_func_rc_t log_from_ucx(const char *file, unsigned line, const char *function,
+                                      ucs_log_level_t level, const ucs_log_component_config_t *conf,
+                                      const char *fmt, va_list ap)
 {
     enum gw_log_level ours = level == UCS_LOG_LEVEL_FATAL                 ? GW_LOG_ERROR
                              : level <= UCS_LOG_LEVEL_WARN && hushed == 0 ? GW_LOG_WARN
@@ -83,7 +85,8 @@ static void devs_remove(struct gw_ucx_dev *d)
 }
 
 /* An option that this UCX does not know is left out: it is a wish, never a condition. */
-static void option_set(const struct gw_ucx_dev *d, ucp_config_t *config, const char *name, const char *value)
+static void option_set(const struct gw_ucx_dev *d, ucp_config_t *config, const char *name,
+                       const char *value)
 {
     static const struct {
         const char *prefix, *transport;
@@ -95,18 +98,20 @@ static void option_set(const struct gw_ucx_dev *d, ucp_config_t *config, const c
         if (strncmp(name, own[i].prefix, strlen(own[i].prefix)) != 0)
             continue;
         if (strstr(d->transport, own[i].transport) == NULL)
-            return; /* meant for another device */
+            return;                   /* meant for another device */
         if (major == 1 && minor < 17) /* which know a transport's options without its name */
             name += strlen(own[i].prefix);
         break;
     }
     status = ucp_config_modify(config, name, value);
     if (status != UCS_OK)
-        gw_ucx_log(d, GW_LOG_WARN, "ucx: option %s cannot be %s: %s", name, value, ucs_status_string(status));
+        gw_ucx_log(d, GW_LOG_WARN, "ucx: option %s cannot be %s: %s", name, value,
+                   ucs_status_string(status));
 }
 
 /* Ours, unless the user has named it with our prefix. */
-static void option_default(const struct gw_ucx_dev *d, ucp_config_t *config, const char *name, const char *value)
+static void option_default(const struct gw_ucx_dev *d, ucp_config_t *config, const char *name,
+                           const char *value)
 {
     char env[64];
     snprintf(env, sizeof(env), PREFIX "%s", name);
@@ -122,12 +127,13 @@ static void options_of_user(const struct gw_ucx_dev *d, ucp_config_t *config)
         const char *value = strchr(*env, '=');
         if (value == NULL || strncmp(*env, PREFIX, strlen(PREFIX)) != 0)
             continue;
-        snprintf(name, sizeof(name), "%.*s", (int)(value - *env - (ptrdiff_t)strlen(PREFIX)), *env + strlen(PREFIX));
+        snprintf(name, sizeof(name), "%.*s", (int)(value - *env - (ptrdiff_t)strlen(PREFIX)),
+                 *env + strlen(PREFIX));
         option_set(d, config, name, value + 1);
     }
 }
 
-static void options_set(const struct gw_ucx_dev *d, ucp_config_t *config, const struct gw_lane_conf *conf)
+static void options_set(const struct gw_ucx_dev *d, ucp_config_t *config)
 {
     int is_tcp = strstr(d->transport, "tcp") != NULL;
     char range[16];
@@ -136,23 +142,26 @@ static void options_set(const struct gw_ucx_dev *d, ucp_config_t *config, const 
     option_default(d, config, "NET_DEVICES", is_tcp && d->ifname[0] ? d->ifname : "all");
     if (!is_tcp)
         return;
-    /* Joining must not wait inside connect(2): a firewall that swallows packets would hold the host for minutes. */
+    /* Joining must not wait inside connect(2): a firewall that swallows packets would hold the host
+     * for minutes. */
     option_default(d, config, "TCP_CONN_NB", "y");
-    /* A send without a copy that fails halfway is completed twice in every UCX so far, and a peer that dies would take us
-     * along.  With segments of this size the copy costs 4 %, and all is half as fast again as with UCX's own 8 and 64 KiB. */
+    /* A send without a copy that fails halfway is completed twice in every UCX so far, and a peer
+     * that dies would take us along.  With segments of this size the copy costs 4 %, and all is
+     * half as fast again as with UCX's own 8 and 64 KiB. */
     option_default(d, config, "ZCOPY_THRESH", "inf");
     option_default(d, config, "TCP_TX_SEG_SIZE", d->segment);
     option_default(d, config, "TCP_RX_SEG_SIZE", d->segment);
-    if (conf->port_lo != 0) {
-        snprintf(range, sizeof(range), "%u-%u", conf->port_lo, conf->port_hi);
+    if (d->port_lo != 0) {
+        snprintf(range, sizeof(range), "%u-%u", d->port_lo, d->port_hi);
         option_default(d, config, "TCP_PORT_RANGE", range);
     }
 }
 
-static gw_err context_open(struct gw_ucx_dev *d, const struct gw_lane_conf *conf)
+static gw_err context_open(struct gw_ucx_dev *d)
 {
     const ucp_params_t params = {
-        .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED | UCP_PARAM_FIELD_NAME,
+        .field_mask =
+            UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED | UCP_PARAM_FIELD_NAME,
         .features = UCP_FEATURE_AM,
         .mt_workers_shared = 1,
         .name = "gradwire",
@@ -160,14 +169,14 @@ static gw_err context_open(struct gw_ucx_dev *d, const struct gw_lane_conf *conf
     ucp_config_t *config;
     ucs_status_t status = ucp_config_read("GRADWIRE", NULL, &config);
     if (status == UCS_OK) {
-        options_set(d, config, conf);
+        options_set(d, config);
         status = ucp_init(&params, config, &d->context);
         ucp_config_release(config);
     }
     if (status == UCS_OK)
         return GW_OK;
-    gw_ucx_log(d, GW_LOG_WARN, "ucx: cannot open %s on %s: %s", d->transport, d->ifname[0] ? d->ifname : "this machine",
-               ucs_status_string(status));
+    gw_ucx_log(d, GW_LOG_WARN, "ucx: cannot open %s on %s: %s", d->transport,
+               d->ifname[0] ? d->ifname : "this machine", ucs_status_string(status));
     return GW_E_DEVICE;
 }
 
@@ -183,7 +192,8 @@ static void close_dev(void *dev)
 }
 
 /* What the device is to be; the names under our prefix come first. */
-static void describe(struct gw_ucx_dev *d, const struct gw_host *host, const struct gw_lane_conf *conf)
+static void describe(struct gw_ucx_dev *d, const struct gw_host *host,
+                     const struct gw_lane_conf *conf)
 {
     const char *transport = getenv(PREFIX "TLS"), *segment = getenv(PREFIX "TCP_RX_SEG_SIZE");
     if (transport == NULL)
@@ -193,7 +203,10 @@ static void describe(struct gw_ucx_dev *d, const struct gw_host *host, const str
     else if (segment == NULL)
         segment = "256k";
     d->host = *host;
-    d->depth = (uint32_t)gw_min_u64(conf->queue_depth ? conf->queue_depth : GW_UCX_DEPTH, GW_UCX_DEPTH_MAX);
+    d->port_lo = conf->port_lo;
+    d->port_hi = conf->port_hi;
+    d->depth = (uint32_t)gw_min_u64(conf->queue_depth ? conf->queue_depth : GW_UCX_DEPTH,
+                                    GW_UCX_DEPTH_MAX);
     snprintf(d->transport, sizeof(d->transport), "%s", transport);
     snprintf(d->segment, sizeof(d->segment), "%s", segment);
     snprintf(d->ifname, sizeof(d->ifname), "%s", conf->ifname != NULL ? conf->ifname : "");
@@ -210,7 +223,7 @@ static gw_err open_dev(const struct gw_host *host, const struct gw_lane_conf *co
         return GW_E_NOMEM;
     describe(d, host, conf);
     devs_add(d);
-    err = context_open(d, conf);
+    err = context_open(d);
     if (err != GW_OK) {
         close_dev(d);
         return err;
@@ -219,7 +232,8 @@ static gw_err open_dev(const struct gw_host *host, const struct gw_lane_conf *co
     return GW_OK;
 }
 
-/* Active messages need no registration: tcp and shared memory copy, a fabric registers by itself as it goes. */
+/* Active messages need no registration: tcp and shared memory copy, a fabric registers by itself as
+ * it goes. */
 static gw_err reg(void *dev, void *base, size_t bytes, int remote, struct gw_region *out)
 {
     (void)dev, (void)remote;

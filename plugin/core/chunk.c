@@ -150,10 +150,12 @@ static gw_err code_one(struct gw_comm *comm, struct gw_req *req)
     return GW_OK;
 }
 
-static int covered(const struct gw_comm *comm, const struct gw_req *req)
+static int covered(struct gw_comm *comm, const struct gw_req *req)
 {
     uint64_t rest = comm->untaken - gw_chunk_length(comm, req, req->s.front);
+    unsigned workers = comm->is.env->workers(comm->is.env->arg);
 
+    gw_policy_ahead(&comm->policy, workers > 0 ? comm->coding / workers : 0);
     return gw_policy_cover(&comm->policy, rest + gw_policy_on_way(&comm->policy));
 }
 

@@ -235,13 +235,18 @@ static gw_err say_why(const struct gw_pending *p, gw_err err, const char *text)
 static gw_err join(struct gw_pending *p, struct gw_comm **comm_p)
 {
     gw_err err = p->dev->ops->join(p->lane, &p->theirs.blob);
+    char text[GW_TEXT_MAX];
 
     if (err == GW_AGAIN && gw_now_ns() > p->deadline_ns)
         return say_why(p, GW_E_TIMEOUT, "the lane did not come up in time");
     if (err == GW_AGAIN)
         return err;
-    if (err != GW_OK)
-        return say_why(p, err, gw_err_text(err));
+    if (err != GW_OK) {
+        /* only the lane knows what both ends have, and it has said so as a warning */
+        snprintf(text, sizeof text, "the %s lanes of the two ends do not join (%s); NCCL_DEBUG=WARN shows what differs",
+                 p->dev->ops->name, gw_err_text(err));
+        return say_why(p, err, text);
+    }
     return finish(p, comm_p);
 }
 

@@ -102,6 +102,17 @@ uint64_t gw_policy_window(const struct gw_policy *p)
                       bytes_in(p->rate_max, p->delay_ns + chunk_ns(p->encode_ns_kib, p->chunk_bytes)));
 }
 
+void gw_policy_ahead(struct gw_policy *p, uint32_t chunks)
+{
+    p->ahead = chunks;
+}
+
+/* The average wait is that of the past: a burst of chunks would all be taken before the first of them says how long it was. */
+static uint64_t wait_ns(const struct gw_policy *p)
+{
+    return gw_max_u64(p->wait_ns, p->ahead * chunk_ns(p->encode_ns_kib, p->chunk_bytes));
+}
+
 int gw_policy_cover(const struct gw_policy *p, uint64_t backlog)
 {
     uint64_t held;
@@ -110,7 +121,9 @@ int gw_policy_cover(const struct gw_policy *p, uint64_t backlog)
         return 1;
     if (p->mode == GW_POLICY_NEVER || p->rate_max == 0)
         return 0;
-    held = p->wait_ns + chunk_ns(p->encode_ns_kib, p->chunk_bytes) + chunk_ns(p->decode_ns_kib, p->chunk_bytes) +
+    if (p->jobs_seen == 0 && p->ahead > 0)
+        return 0; /* one chunk alone finds out how fast the codec is */
+    held = wait_ns(p) + chunk_ns(p->encode_ns_kib, p->chunk_bytes) + chunk_ns(p->decode_ns_kib, p->chunk_bytes) +
            p->delay_ns;
     return bytes_in(p->rate_max, held + held / 4) <= backlog;
 }

@@ -26,7 +26,7 @@ struct gw_policy {
 
     /* the codec: moving averages, in ns per KiB and ns */
     uint64_t encode_ns_kib, decode_ns_kib, wait_ns;
-    uint32_t jobs_seen;
+    uint32_t jobs_seen, ahead;
     /* bytes that do not shrink: how many chunks to leave out, and how many next time */
     uint32_t skip, skip_next;
     /* cores that codec and transport both want */
@@ -46,6 +46,8 @@ uint64_t gw_policy_on_way(const struct gw_policy *p);
 uint64_t gw_policy_window(const struct gw_policy *p);
 /* Cover: may a codec take one chunk, when `backlog` bytes (untaken by anybody, plus on the way) keep the link busy? */
 int gw_policy_cover(const struct gw_policy *p, uint64_t backlog);
+/* So many chunks of ours a worker has to do before the next one. */
+void gw_policy_ahead(struct gw_policy *p, uint32_t chunks);
 /* Is the next chunk worth a try?  Counts down what was decided after chunks that did not shrink. */
 int gw_policy_try(struct gw_policy *p);
 

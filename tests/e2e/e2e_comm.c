@@ -155,7 +155,7 @@ static void on_both_lanes(child_fn *fn, struct plan p)
 
     for (int i = 0; i < 2; i++) {
         p.tls = tls[i];
-        child_two(fn, &p, -1);
+        child_two(fn, &p);
     }
 }
 
@@ -170,7 +170,7 @@ static void test_large(void **state)
 {
     (void)state;
     on_both_lanes(large_child, (struct plan){.policy = "auto"});
-    child_two(large_child, &(struct plan){.tls = "tcp", .policy = "always"}, -1);
+    child_two(large_child, &(struct plan){.tls = "tcp", .policy = "always"});
 }
 
 /* What need not agree: each pair of settings talks, by the smaller chunk, the common codecs, the stricter check. */
@@ -187,7 +187,7 @@ static void test_settings_differ(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(plans) / sizeof(*plans); i++)
-        child_two(mixed_child, &plans[i], -1);
+        child_two(mixed_child, &plans[i]);
 }
 
 static void test_forks(void **state)

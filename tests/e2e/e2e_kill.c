@@ -87,13 +87,13 @@ static void warm_up(void)
     must(held_threads() == 0);
 }
 
-static void line_names(pid_t peer)
+static void line_names(const char *before, pid_t peer)
 {
     char line[HOST_LOG_LINE], want[200], host[64] = "";
 
     must(gethostname(host, sizeof(host) - 1) == 0);
     host_log_last(line);
-    snprintf(want, sizeof(want), "peer=\"%.50s pid %d", host, (int)peer);
+    snprintf(want, sizeof(want), "%s%.50s pid %d", before, host, (int)peer);
     if (host_log_warns() != 1 || strstr(line, want) == NULL)
         fprintf(stderr, "%u lines, the last: %s\n", host_log_warns(), line);
     must(host_log_warns() == 1 && strstr(line, want) != NULL);
@@ -123,9 +123,11 @@ static void expect_failure(struct rank *r, int fd, pid_t peer)
         unsigned age = line_age_ms();
         must(age >= 2000 && age < 4000 && ms >= 1000);
     } else {
-        must(ms < 2500);
+        if (ms > 5000)
+            fprintf(stderr, "%s: heard of it after %u ms\n", plan->tls, (unsigned)ms);
+        must(ms <= 5000);
     }
-    line_names(peer);
+    line_names("peer=\"", peer);
     if (forked != 0)
         kill(forked, SIGKILL);
 }
@@ -144,7 +146,7 @@ static void expect_idle_failure(struct rank *r, struct traffic *t, int fd, pid_t
     atomic_store(&t->flow.allowed, t->flow.total);
     rank_run(r, &one, 1);
     must(rank_failed(r, LIMIT_MS) == ncclRemoteError);
-    line_names(peer);
+    line_names("peer=\"", peer);
 }
 
 static void expect_patience(struct rank *r, int fd, pid_t peer)
@@ -152,8 +154,9 @@ static void expect_patience(struct rank *r, int fd, pid_t peer)
     pid_t none;
 
     child_hear(fd, &none, sizeof(none));
-    must(!host_progress_wait(&r->progress, 1600)); /* nothing fails */
-    line_names(peer);                              /* the warning of STALL_WARN */
+    for (int i = 0; i < 100 && host_log_warns() == 0; i++)
+        must(!host_progress_wait(&r->progress, 50)); /* nothing fails */
+    line_names("waits for ", peer);                /* the warning of STALL_WARN */
     kill(peer, SIGCONT);
     rank_done(r);
     child_meet(fd);
@@ -188,8 +191,6 @@ static void survivor(int fd, int side, pid_t peer)
     must(host_now_ns() - since < CLOSE_MS * 1000000ull);
     must(host_log_warns() == 1);
     must(held_fds() == fds && held_threads() == 0 && held_maps("shm") == maps);
-    if (plan->how == STOPPED)
-        kill(peer, SIGKILL);
 }
 
 static void side_child(const void *arg, int fd, int side)
@@ -219,7 +220,7 @@ static void play(enum how how, const char *policy)
         c[i] = children_start(side_child, &p[i]);
     }
     for (int i = 0; i < 4; i++)
-        children_wait(c[i], how == STOPPED_FOR_A_WHILE ? -1 : p[i].victim);
+        children_wait(c[i], p[i].victim, how != STOPPED_FOR_A_WHILE);
 }
 
 static void test_killed(void **state)

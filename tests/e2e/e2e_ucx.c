@@ -1,10 +1,13 @@
-/* e2e_ucx.c - two lanes over real UCX, in two processes and in one, over tcp and over shared memory: every kind and size
- * of put both ways, puts that fit no offer, hostile addresses, lines whose flags are polled. */
+/* e2e_ucx.c - two lanes over real UCX, in two processes and in one, over tcp and over shared
+ * memory: every kind and size of put both ways, puts that fit no offer, hostile addresses, lines
+ * whose flags are polled. */
 #include "ucx_end.h"
 
-/* ---- rounds that both ends play --------------------------------------------------------------------------- */
+/* ---- rounds that both ends play
+ * --------------------------------------------------------------------------- */
 
-static const uint32_t sizes[] = {0, 1, 15, 16, 17, 64, 1000, 4096, 8176, 8192, 8193, 65520, 65537, 262147, 1 << 20, BIG};
+static const uint32_t sizes[] = {0,    1,    15,   16,    17,    64,     1000,    4096,
+                                 8176, 8192, 8193, 65520, 65537, 262147, 1 << 20, BIG};
 enum { SIZES = sizeof(sizes) / sizeof(*sizes), ROUNDS = SIZES * 4 };
 
 static void round_start(struct end *e, uint32_t i, uint32_t seed)
@@ -15,7 +18,8 @@ static void round_start(struct end *e, uint32_t i, uint32_t seed)
     fill(e->src + (kind == GW_PUT_CODED ? GW_HEAD_BYTES : 0), len, seed + i);
     fill(msg, 1 + i * 6, seed + i);
     must(e->ops->msg(e->lane, msg, 1 + i * 6) == GW_OK);
-    send_put(e, i, kind, len, GW_PUTF_IMM | (kind <= GW_PUT_WHOLE && i % 8 >= 4 ? GW_PUTF_LINES : 0));
+    send_put(e, i, kind, len,
+             GW_PUTF_IMM | (kind <= GW_PUT_WHOLE && i % 8 >= 4 ? GW_PUTF_LINES : 0));
     if (kind == GW_PUT_END)
         memset(e->src, 0, len); /* it was copied */
 }
@@ -38,7 +42,8 @@ static void round_check(struct end *e, uint32_t i, uint32_t seed)
     must(is_filled(at, len, seed + i));
     must(e->msg_len == 1 + i * 6 && is_filled(e->msg, e->msg_len, seed + i));
     if (kind == GW_PUT_CODED)
-        must(gw_head_read(e->piece, GW_HEAD_BYTES, &h) == GW_OK && h.number == i && h.length == len);
+        must(gw_head_read(e->piece, GW_HEAD_BYTES, &h) == GW_OK && h.number == i &&
+             h.length == len);
     if (kind <= GW_PUT_WHOLE && len < BIG)
         must(e->buf[len] == 0xee);
     must(e->buf[BIG] == 0xee && e->piece[PIECE] == 0xee);
@@ -112,7 +117,8 @@ static int one_process_child(const char *transport, int fd, int side)
     return 0;
 }
 
-/* ---- what goes wrong -------------------------------------------------------------------------------------- */
+/* ---- what goes wrong
+ * -------------------------------------------------------------------------------------- */
 
 /* Side 0 puts where nothing was offered; side 1 stores no byte of it and breaks the lane. */
 static int refused(const char *transport, int fd, int side, uint32_t number, uint32_t len)
@@ -169,7 +175,8 @@ static int blob_child(const char *transport, int fd, int side)
     return 0;
 }
 
-/* ---- lines whose flags are polled ------------------------------------------------------------------------- */
+/* ---- lines whose flags are polled
+ * ------------------------------------------------------------------------- */
 
 enum { LINES = 4096, LINES_ROUNDS = 200 };
 
@@ -179,7 +186,8 @@ struct line {
 
 static _Atomic uint32_t rounds_read;
 
-/* Reads as a GPU does: a line counts when both flags are this round's, and then its data must be there. */
+/* Reads as a GPU does: a line counts when both flags are this round's, and then its data must be
+ * there. */
 static void *reader(void *arg)
 {
     struct line *line = arg;
@@ -221,10 +229,10 @@ static int lines_child(const char *transport, int fd, int side)
     return 0;
 }
 
-#define CASE(name, sides)                                                  \
-    static void test_##name(void **state)                                  \
-    {                                                                      \
-        children_run(name##_child, *state, sides, 0);                      \
+#define CASE(name, sides)                                                                          \
+    static void test_##name(void **state)                                                          \
+    {                                                                                              \
+        children_run(name##_child, *state, sides, 0);                                              \
     }
 CASE(rounds, 2)
 CASE(one_process, 1)
@@ -236,9 +244,14 @@ CASE(lines, 2)
 int main(int argc, char **argv)
 {
     static char tcp[] = "tcp", posix[] = "posix";
-#define BOTH(name) {#name " tcp", test_##name, NULL, NULL, tcp}, {#name " posix", test_##name, NULL, NULL, posix}
+#define BOTH(name)                                                                                 \
+    {#name " tcp", test_##name, NULL, NULL, tcp},                                                  \
+    {                                                                                              \
+#name " posix", test_##name, NULL, NULL, posix                                             \
+    }
     const struct CMUnitTest tests[] = {
-        BOTH(rounds), BOTH(one_process), BOTH(refused_small), BOTH(refused_large), BOTH(blob), BOTH(lines),
+        BOTH(rounds),        BOTH(one_process), BOTH(refused_small),
+        BOTH(refused_large), BOTH(blob),        BOTH(lines),
     };
     (void)argc;
     find_module(argv);

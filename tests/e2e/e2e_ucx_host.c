@@ -1,9 +1,11 @@
-/* e2e_ucx_host.c - what the host of a UCX lane sees: a peer that is killed or stopped, and a process that stays as it was. */
+/* e2e_ucx_host.c - what the host of a UCX lane sees: a peer that is killed or stopped, and a
+ * process that stays as it was. */
 #include <dlfcn.h>
 
 #include "ucx_end.h"
 
-/* Side 1 says that it is ready, with all that can be outstanding outstanding both ways, and is killed or stopped. */
+/* Side 1 says that it is ready, with all that can be outstanding outstanding both ways, and is
+ * killed or stopped. */
 static int victim(const char *transport, int fd, int side, int killed)
 {
     struct end e;
@@ -46,7 +48,8 @@ static int stopped_child(const char *transport, int fd, int side)
     return victim(transport, fd, side, 0);
 }
 
-/* ---- the process stays as it was -------------------------------------------------------------------------- */
+/* ---- the process stays as it was
+ * -------------------------------------------------------------------------- */
 
 static int signals_differ(const struct sigaction *before)
 {
@@ -102,7 +105,8 @@ static int guest_child(const char *transport, int fd, int side)
 static int device_child(const char *transport, int fd, int side)
 {
     static const struct gw_host host = {.size = sizeof(host), .log = &logger, .now_ns = gw_now_ns};
-    const struct gw_lane_conf conf = {.size = sizeof(conf), .ifname = "no-such0", .transport = transport};
+    const struct gw_lane_conf conf = {
+        .size = sizeof(conf), .ifname = "no-such0", .transport = transport};
     const struct gw_lane_ops *ops;
     void *dev;
     (void)fd, (void)side;
@@ -110,6 +114,38 @@ static int device_child(const char *transport, int fd, int side)
     must(ops->open(&host, &conf, &dev) == GW_E_DEVICE);
     must(strstr(line_last, "no-such0") != NULL);
     return 0;
+}
+
+/* A range with room for two lanes: the third is refused at once. */
+static int ports_child(const char *transport, int fd, int side)
+{
+    static const struct gw_host host = {.size = sizeof(host), .log = &logger, .now_ns = gw_now_ns};
+    const uint16_t lo = (uint16_t)(20000 + getpid() % 10000);
+    const struct gw_lane_conf conf = {.size = sizeof(conf),
+                                      .ifname = "lo",
+                                      .transport = transport,
+                                      .port_lo = lo,
+                                      .port_hi = lo + 1};
+    const struct gw_lane_ops *ops;
+    struct gw_lane *lane[3];
+    void *dev;
+    gw_err err = GW_OK;
+    int n = 0;
+    (void)fd, (void)side;
+    must(gw_lane_module("ucx", &logger, &ops) == GW_OK);
+    must(ops->open(&host, &conf, &dev) == GW_OK);
+    while (n < 3 && (err = ops->make(dev, &lane[n])) == GW_OK)
+        n++;
+    must(n < 3 && err == GW_E_LIMIT && strstr(line_last, "GRADWIRE_PORTS") != NULL);
+    while (n > 0)
+        ops->close(lane[--n]);
+    ops->close_dev(dev);
+    return 0;
+}
+
+static void test_ports(void **state)
+{
+    children_run(ports_child, *state, 1, 0);
 }
 
 static void test_killed(void **state)
@@ -141,10 +177,15 @@ int main(int argc, char **argv)
 {
     static char tcp[] = "tcp", posix[] = "posix";
     const struct CMUnitTest tests[] = {
-        {"killed tcp", test_killed, NULL, NULL, tcp},       {"killed posix", test_killed, NULL, NULL, posix},
-        {"stopped tcp", test_stopped, NULL, NULL, tcp},     {"stopped posix", test_stopped, NULL, NULL, posix},
-        {"untouched tcp", test_untouched, NULL, NULL, tcp}, {"untouched posix", test_untouched, NULL, NULL, posix},
-        {"guest", test_guest, NULL, NULL, tcp},             {"device", test_device, NULL, NULL, tcp},
+        {"killed tcp", test_killed, NULL, NULL, tcp},
+        {"killed posix", test_killed, NULL, NULL, posix},
+        {"stopped tcp", test_stopped, NULL, NULL, tcp},
+        {"stopped posix", test_stopped, NULL, NULL, posix},
+        {"untouched tcp", test_untouched, NULL, NULL, tcp},
+        {"untouched posix", test_untouched, NULL, NULL, posix},
+        {"guest", test_guest, NULL, NULL, tcp},
+        {"device", test_device, NULL, NULL, tcp},
+        {"ports", test_ports, NULL, NULL, tcp},
     };
     (void)argc;
     find_module(argv);

@@ -1,7 +1,8 @@
 /* ucx_end.h - one end of a UCX lane in a child process, for the e2e_ucx programs.
  *
- * The program itself never loads UCX: every end of every lane lives in a child, so that no case sees the threads and
- * sockets of another one.  A child answers with its exit status and says on stderr what it missed. */
+ * The program itself never loads UCX: every end of every lane lives in a child, so that no case
+ * sees the threads and sockets of another one.  A child answers with its exit status and says on
+ * stderr what it missed. */
 #ifndef UCX_END_H
 #define UCX_END_H
 
@@ -29,12 +30,12 @@
 
 enum { BIG = 8 << 20, PIECE = BIG + GW_HEAD_BYTES, CANARY = 64, LIMIT_S = 60, KILL_S = 10 };
 
-#define must(cond)                                                             \
-    do {                                                                       \
-        if (!(cond)) {                                                         \
-            fprintf(stderr, "e2e_ucx: %s:%d: %s\n", __func__, __LINE__, #cond); \
-            _exit(1);                                                          \
-        }                                                                      \
+#define must(cond)                                                                                 \
+    do {                                                                                           \
+        if (!(cond)) {                                                                             \
+            fprintf(stderr, "e2e_ucx: %s:%d: %s\n", __func__, __LINE__, #cond);                    \
+            _exit(1);                                                                              \
+        }                                                                                          \
     } while (0)
 
 /* UCX keeps some memory for good, and a child of fork cannot see who still points to it. */
@@ -44,7 +45,8 @@ const char *__lsan_default_suppressions(void)
     return "leak:libucs\nleak:libuct\nleak:libucp\n";
 }
 
-/* ---- one end ---------------------------------------------------------------------------------------------- */
+/* ---- one end
+ * ---------------------------------------------------------------------------------------------- */
 
 struct end {
     const struct gw_lane_ops *ops;
@@ -77,8 +79,11 @@ static const struct gw_logger logger = {.write = log_keep, .level = GW_LOG_DEBUG
 static inline void end_open(struct end *e, const char *transport)
 {
     static const struct gw_host host = {.size = sizeof(host), .log = &logger, .now_ns = gw_now_ns};
-    const struct gw_lane_conf conf = {
-        .size = sizeof(conf), .ifname = "lo", .transport = transport, .queue_depth = 16, .paths = 1};
+    const struct gw_lane_conf conf = {.size = sizeof(conf),
+                                      .ifname = "lo",
+                                      .transport = transport,
+                                      .queue_depth = 16,
+                                      .paths = 1};
     memset(e, 0, sizeof(*e));
     must(gw_lane_module("ucx", &logger, &e->ops) == GW_OK);
     must(e->ops->open(&host, &conf, &e->dev) == GW_OK);
@@ -104,7 +109,8 @@ static inline void offer(struct end *e, uint32_t number)
     s->piece[0] = e->piece;
 }
 
-/* Shut and close, and neither may take long, whatever the peer does.  Twice the contract, for a busy machine. */
+/* Shut and close, and neither may take long, whatever the peer does.  Twice the contract, for a
+ * busy machine. */
 static inline void end_close(struct end *e)
 {
     uint64_t t = gw_now_ns();
@@ -161,11 +167,15 @@ static inline int is_filled(const uint8_t *p, size_t n, uint32_t seed)
     return 1;
 }
 
-static inline void send_put(struct end *e, uint32_t number, enum gw_put_kind kind, uint32_t len, uint32_t flags)
+static inline void send_put(struct end *e, uint32_t number, enum gw_put_kind kind, uint32_t len,
+                            uint32_t flags)
 {
     struct gw_put p = {
         .head = {.number = number, .kind = (uint8_t)kind, .length = kind == GW_PUT_END ? 0 : len},
-        .flags = flags, .src = e->src, .len = len, .cookie = number};
+        .flags = flags,
+        .src = e->src,
+        .len = len,
+        .cookie = number};
     gw_err err;
     while ((err = e->ops->put(e->lane, &p)) == GW_AGAIN)
         end_poll(e);
@@ -190,7 +200,8 @@ static inline void meet(struct end *e, int fd)
         end_poll(e);
 }
 
-/* ---- children --------------------------------------------------------------------------------------------- */
+/* ---- children
+ * --------------------------------------------------------------------------------------------- */
 
 typedef int child_fn(const char *transport, int fd, int side);
 
@@ -223,8 +234,8 @@ static inline void children_run(child_fn *fn, const char *transport, int sides, 
     }
 }
 
-/* The module is looked for by name after our own folder, and ours is a test's: so the loader must know where to look, and
- * it reads that once, at the start of a process. */
+/* The module is looked for by name after our own folder, and ours is a test's: so the loader must
+ * know where to look, and it reads that once, at the start of a process. */
 static inline void find_module(char **argv)
 {
     if (getenv("LD_LIBRARY_PATH") != NULL && strcmp(getenv("LD_LIBRARY_PATH"), GW_OUT) == 0)

@@ -2,12 +2,14 @@
 #include "child.h"
 
 #include <dirent.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -18,6 +20,19 @@ extern void __lsan_do_leak_check(void) __attribute__((weak));
 
 static int held_at_start; /* threads: a sanitizer has one of its own */
 
+static void *nothing(void *arg)
+{
+    return arg;
+}
+
+/* It starts that one with our first. */
+static void wake_sanitizer(void)
+{
+    pthread_t t;
+
+    must(pthread_create(&t, NULL, nothing, NULL) == 0 && pthread_join(t, NULL) == 0);
+}
+
 pid_t child_start(child_fn *fn, const void *arg, int fd, int side)
 {
     fflush(NULL);
@@ -26,6 +41,8 @@ pid_t child_start(child_fn *fn, const void *arg, int fd, int side)
     if (pid > 0)
         return pid;
     alarm(CHILD_LIMIT_S);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    wake_sanitizer();
     held_at_start = held_threads();
     fn(arg, fd, side);
     fflush(NULL);
@@ -34,15 +51,20 @@ pid_t child_start(child_fn *fn, const void *arg, int fd, int side)
     _exit(0);
 }
 
+static void judge(int status, int killed)
+{
+    if (killed)
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    else
+        assert_int_equal(status, 0);
+}
+
 void child_wait(pid_t pid, int killed)
 {
     int status;
 
     assert_int_equal(waitpid(pid, &status, 0), pid);
-    if (killed)
-        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    else
-        assert_int_equal(status, 0);
+    judge(status, killed);
 }
 
 void child_one(child_fn *fn, const void *arg)
@@ -63,15 +85,21 @@ struct children children_start(child_fn *fn, const void *arg)
     return c;
 }
 
-void children_wait(struct children c, int victim)
+void children_wait(struct children c, int last, int killed)
 {
-    child_wait(c.pid[0], victim == 0);
-    child_wait(c.pid[1], victim == 1);
+    int status[2];
+
+    assert_int_equal(waitpid(c.pid[!last], &status[!last], 0), c.pid[!last]);
+    if (killed || status[!last] != 0)
+        kill(c.pid[last], SIGKILL);
+    assert_int_equal(waitpid(c.pid[last], &status[last], 0), c.pid[last]);
+    judge(status[!last], 0);
+    judge(status[last], killed);
 }
 
-void child_two(child_fn *fn, const void *arg, int victim)
+void child_two(child_fn *fn, const void *arg)
 {
-    children_wait(children_start(fn, arg), victim);
+    children_wait(children_start(fn, arg), 1, 0);
 }
 
 void child_say(int fd, const void *bytes, size_t len)

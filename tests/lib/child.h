@@ -31,11 +31,12 @@ struct children {
     pid_t pid[2];
 };
 struct children children_start(child_fn *fn, const void *arg);
-/* victim: the side that ends by SIGKILL, -1 for none. */
-void children_wait(struct children c, int victim);
+/* The other side ends first and well.  Then `last` must end too: by SIGKILL where it was to be killed (one that only stopped
+ * itself is killed here), else well. */
+void children_wait(struct children c, int last, int killed);
 
 void child_one(child_fn *fn, const void *arg);
-void child_two(child_fn *fn, const void *arg, int victim);
+void child_two(child_fn *fn, const void *arg);
 
 void child_say(int fd, const void *bytes, size_t len);
 void child_hear(int fd, void *bytes, size_t len);

@@ -26,6 +26,7 @@ enum {
     SIM_REGIONS = 3,   /* LL, LL128, Simple */
     SIM_JOBS = 32,
     SIM_WORKERS = 2,
+    SIM_TROUBLES = 2,
     SIM_MORE = 4,      /* posts on a comm that has failed already */
     SIM_FENCE = 64     /* bytes before and behind every buffer that nobody may touch */
 };
@@ -139,8 +140,10 @@ struct sim_conf {
     uint64_t window, known_rate, codec_ns_kib, control_ns, nap_ns;
     uint32_t first_number;
     unsigned pairs;
-    enum sim_fault fault;
-    unsigned fault_end, fault_step;
+    struct {
+        enum sim_fault fault;
+        unsigned end, step;
+    } trouble[SIM_TROUBLES]; /* the second one seldom; OVERSIZE only the first, and from the beginning */
 };
 
 struct sim_world {
@@ -153,7 +156,7 @@ struct sim_world {
     struct sim_msg msg[SIM_MSGS];
     struct sim_group group[SIM_MSGS];
     size_t arena;   /* bytes taken of the process's one arena */
-    int faulted;    /* the fault has happened */
+    enum sim_fault faulted; /* what has happened */
     int loud;
     char wrong[256]; /* empty: all is well */
 };

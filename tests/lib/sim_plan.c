@@ -158,7 +158,7 @@ static void plan_oversize(struct sim_world *w)
             return;
         }
     }
-    w->conf.fault = SIM_NO_FAULT;
+    w->conf.trouble[0].fault = SIM_NO_FAULT;
 }
 
 static void plan_end(struct sim_world *w, struct sim_end *end)
@@ -235,6 +235,20 @@ static void plan_sides(struct sim_world *w)
     }
 }
 
+static void plan_trouble(struct sim_world *w, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        enum sim_fault fault = (enum sim_fault)(1 + sim_below(w, SIM_FAULTS - 1 - (i > 0)));
+        w->conf.trouble[i].fault = fault;
+        w->conf.trouble[i].end = (unsigned)sim_below(w, 2 * w->conf.pairs);
+        w->conf.trouble[i].step = (unsigned)sim_wide(w, 1, 40 * SIM_MSGS);
+        if (fault == SIM_CUT)
+            w->conf.loop.mute = 0; /* then nobody would ever know */
+        if (fault == SIM_FLIP)
+            w->conf.check = 1; /* who does not check will not notice */
+    }
+}
+
 void sim_plan(struct sim_world *w)
 {
     struct sim_conf *c = &w->conf;
@@ -257,15 +271,9 @@ void sim_plan(struct sim_world *w)
     c->nap_ns = sim_percent(w, 80) ? 0 : sim_wide(w, 100000, 3000000);
     c->first_number = sim_percent(w, 50) ? 0 : sim_percent(w, 50) ? 0u - (uint32_t)sim_below(w, 40)
                                                                   : 0x10000u - (uint32_t)sim_below(w, 40);
-    c->fault = sim_percent(w, 50) ? SIM_NO_FAULT : (enum sim_fault)(1 + sim_below(w, SIM_FAULTS - 1));
     plan_sides(w);
+    plan_trouble(w, sim_percent(w, 50) ? 0 : sim_percent(w, 80) ? 1 : 2);
     plan_ends(w);
-    c->fault_end = (unsigned)sim_below(w, w->ends);
-    c->fault_step = (unsigned)sim_wide(w, 1, 40u * w->msgs);
-    if (c->fault == SIM_CUT)
-        c->loop.mute = 0; /* then nobody would ever know */
-    if (c->fault == SIM_FLIP)
-        c->check = 1; /* who does not check will not notice */
-    if (c->fault == SIM_OVERSIZE)
+    if (c->trouble[0].fault == SIM_OVERSIZE)
         plan_oversize(w);
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS_MAX = 400000, STEPS_A_LOOK = 16, IDLE_POLLS = 3 };
+enum { STEPS_MAX = 2000000, STEPS_A_LOOK = 16, IDLE_POLLS = 3 };
 
 #define NS_PER_MS 1000000ull
 #define STALL_NS (20000 * NS_PER_MS) /* this long nothing at all has happened */
@@ -75,7 +75,10 @@ static void describe(const struct sim_world *w)
              c->pairs, c->alone ? "their own" : "one ctx", w->msgs, c->chunk_bytes, c->slab_pieces, modes[c->mode],
              w->side[0].workers, w->side[1].workers, c->check, c->coded ? "" : ", no codec",
              c->own_regions ? ", each its memory" : "", c->first_number);
-    sim_note(w, "fault: %s of end %u at step %u", sim_fault_name[c->fault], c->fault_end, c->fault_step);
+    for (int i = 0; i < SIM_TROUBLES; i++)
+        if (c->trouble[i].fault != SIM_NO_FAULT)
+            sim_note(w, "trouble: %s of end %u at step %u", sim_fault_name[c->trouble[i].fault], c->trouble[i].end,
+                     c->trouble[i].step);
 }
 
 static void make(struct sim_world *w)
@@ -162,7 +165,7 @@ static void flip(struct sim_world *w, uint8_t *at, uint32_t bytes)
     if (bytes == 0)
         return;
     at[sim_below(w, bytes)] ^= (uint8_t)(1u << sim_below(w, 8));
-    w->faulted = 1;
+    w->faulted = SIM_FLIP;
 }
 
 /* One bit of an open receive, in its buffer or in what it has lent: it may not have landed yet, and then nothing happens. */
@@ -182,11 +185,8 @@ static void flip_bit(struct sim_end *end)
         flip(w, req->r.buf[i].data, end->msg[end->group[op->what].first + i].size);
 }
 
-static void fault_now(struct sim_world *w)
+static void fault_now(struct sim_world *w, enum sim_fault fault, struct sim_end *end)
 {
-    struct sim_end *end = &w->end[w->conf.fault_end];
-    enum sim_fault fault = w->conf.fault;
-
     if (end->comm == NULL || sim_host_through(end) || end->life == SIM_CLOSING)
         return;
     if (fault == SIM_FLIP) {
@@ -194,7 +194,7 @@ static void fault_now(struct sim_world *w)
         return;
     }
     sim_note(w, "end %u: %s", end->index, sim_fault_name[fault]);
-    w->faulted = 1;
+    w->faulted = fault;
     w->quiet = 0;
     for (unsigned i = 0; (fault == SIM_KILL || fault == SIM_STOP) && i < w->ends; i++)
         if (w->end[i].side == end->side)
@@ -268,13 +268,22 @@ static void hear_words(struct sim_world *w)
         sim_words_hear(&w->end[i], 0);
 }
 
+/* A host that finds nothing looks less often: real ones do not, but their empty polls say nothing new. */
+static uint64_t patience(const struct sim_end *host)
+{
+    return host->period_ns << gw_min_u64(host->idle / IDLE_POLLS, 6);
+}
+
 static void step(struct sim_world *w, struct sim_end *host)
 {
     uint64_t due = gw_min_u64(sim_jobs_due(w), sim_words_due(w));
 
     w->step++;
-    if (w->conf.fault != SIM_OVERSIZE && w->conf.fault != SIM_NO_FAULT && w->step == w->conf.fault_step)
-        fault_now(w);
+    for (int i = 0; i < SIM_TROUBLES; i++) {
+        enum sim_fault fault = w->conf.trouble[i].fault;
+        if (fault != SIM_NO_FAULT && fault != SIM_OVERSIZE && w->step == w->conf.trouble[i].step)
+            fault_now(w, fault, &w->end[w->conf.trouble[i].end]);
+    }
     if (due < host->next_ns) {
         set_now(w, due);
         w->quiet = 0;
@@ -284,7 +293,7 @@ static void step(struct sim_world *w, struct sim_end *host)
         set_now(w, host->next_ns);
         w->quiet++, host->idle++;
         sim_host_step(host);
-        host->next_ns = w->now + 1 + sim_below(w, host->period_ns) + host->pause_ns;
+        host->next_ns = w->now + 1 + sim_below(w, patience(host)) + host->pause_ns;
         host->pause_ns = 0;
         if (w->conf.nap_ns > 0 && sim_percent(w, 1))
             host->next_ns += sim_below(w, w->conf.nap_ns);
@@ -306,7 +315,7 @@ static void turn(struct sim_world *w)
         if (w->now - moved > STALL_NS || w->step > STEPS_MAX)
             sim_wrong(w, "end %u (%s, %u open, %u of %u ended) never ends: fault %s", host->index,
                       host->is_send ? "send" : "recv", host->open, host->ended, host->msgs,
-                      sim_fault_name[w->faulted ? w->conf.fault : SIM_NO_FAULT]);
+                      sim_fault_name[w->faulted]);
     }
 }
 
@@ -359,7 +368,7 @@ static void judge(struct sim_world *w)
                   (unsigned long long)stats.misplaced);
     judge_memory(w);
     judge_lines(w);
-    if (!w->faulted && w->conf.fault != SIM_OVERSIZE)
+    if (w->faulted == SIM_NO_FAULT && w->conf.trouble[0].fault != SIM_OVERSIZE)
         judge_peace(w);
 }
 
