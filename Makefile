@@ -127,7 +127,7 @@ $(ucx_so): $(module_objs) transport/module.map
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(so) -Wl,--version-script=transport/module.map $(filter %.o,$^) $(LDFLAGS) $(ldneed) $(ucx_libs) -o $@
-$(command): $(call obj,$(src_tools))
+$(command): $(call obj,$(src_tools)) $(all_lib_objs)
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(CC) $^ $(LDFLAGS) $(ldneed) -rdynamic $(json_libs) -ldl -lm -o $@

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "info.h"
 #include "perf.h"
 
 static int usage(FILE *out)
@@ -9,6 +10,7 @@ static int usage(FILE *out)
     fputs("usage: gradwire COMMAND [options]\n"
           "\n"
           "  perf       moves bytes through an NCCL net plugin, checks and measures them\n"
+          "  info       version, codecs, interfaces, every setting with its value and where that comes from\n"
           "  help       this text; `gradwire COMMAND --help` tells more\n"
           "  version    the version, as --version\n",
           out);
@@ -21,6 +23,8 @@ int main(int argc, char **argv)
 
     if (strcmp(word, "perf") == 0)
         return perf_main(argc - 1, argv + 1);
+    if (strcmp(word, "info") == 0)
+        return info_main(argc - 1, argv + 1);
     if (strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
         return usage(stdout);
     if (strcmp(word, "version") == 0 || strcmp(word, "--version") == 0) {

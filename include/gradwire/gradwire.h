@@ -90,6 +90,21 @@ GW_API void gw_hint_simple(struct gw_ctx *ctx, int simple);
 /* This process's counters. */
 GW_API void gw_stat_read(struct gw_stat_page *out);
 
+/* One setting: what it is, what it is now, and where that was found.  Strings are valid during the call only. */
+struct gw_setting_info {
+    const char *name;    /* "GRADWIRE_CHUNK" */
+    const char *type;    /* "one of", "number", "bytes", "time", "bool", "text", "ports", "passed on" */
+    const char *allowed; /* "16K to 16M in steps of 16K" */
+    const char *help;    /* one sentence */
+    const char *value;   /* as it could be written in a file */
+    const char *fallback; /* the default, likewise */
+    const char *origin;  /* "default", "environment", "~/.gradwire.conf:3" */
+};
+
+/* Reads the settings as gw_open would and walks the table.  GW_E_SETTING after a line for each that cannot be used; the walk
+ * is made all the same. */
+GW_API gw_err gw_settings(const struct gw_logger *log, void (*each)(void *arg, const struct gw_setting_info *s), void *arg);
+
 /* "gradwire 0.1.0". */
 GW_API const char *gw_version(void);
 

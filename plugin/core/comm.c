@@ -171,6 +171,8 @@ static void fail(struct gw_comm *comm, gw_err err, uint32_t number, const struct
         comm->is.tell_fail(comm->is.arg, &f);
     set_broken(comm, err);
     print_cause(comm, err, number, text);
+    if (comm->is.abort_on_error)
+        abort();
     if (comm->is.broke != NULL)
         comm->is.broke(comm->is.arg, origin ? origin : &f);
 }

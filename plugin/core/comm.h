@@ -66,6 +66,7 @@ struct gw_comm_parts {
     _Atomic uint32_t *hint_simple;   /* of the ctx; NULL: no hints */
     _Atomic uint32_t *said;          /* of the ctx: its root cause was printed; NULL: every comm prints its own */
     int is_send;
+    int abort_on_error;              /* end the process after the line: some hosts lose what we answer */
     char local[GW_NAME_MAX], peer[GW_NAME_MAX]; /* "host pid 12 eth0" */
     /* says fail or bye to the peer, reads the control socket; the simulator has its own */
     void (*tell_fail)(void *arg, const struct gw_fail *f);

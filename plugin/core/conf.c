@@ -58,6 +58,8 @@ static const struct gw_setting table[] = {
      "How long connecting to a peer may take, and a connection to us may stay silent."},
     {"CONNECT_RETRIES", GW_KIND_NUMBER, AT(connect_retries), 0, 1000, 1, {NULL}, "8",
      "How often a refused or unreachable peer is tried again, with growing pauses, within CONNECT_TIMEOUT."},
+    {"ABORT", GW_KIND_BOOL, AT(abort), 0, 1, 1, {NULL}, "0",
+     "End the process at the first failed connection, after its line: for NCCL versions that lose a plugin's errors."},
     {"LOG", GW_KIND_CHOICE, AT(log), 0, 0, 0, {"both", "nccl"}, "both",
      "both: root causes of errors go to stderr too when NCCL_DEBUG is unset; nccl: to NCCL's logger alone."},
     {"UCX_TLS", GW_KIND_TEXT, AT(ucx_tls), 0, 0, 0, {NULL}, "",
@@ -290,7 +292,7 @@ gw_err gw_conf_load(struct gw_conf *c, const struct gw_logger *log)
     return gw_conf_load_from(c, (const char *const *)environ, has_home ? user_file : NULL, SYSTEM_FILE, log);
 }
 
-void gw_conf_each(const struct gw_conf *c, void (*each)(void *arg, const struct gw_conf_item *item), void *arg)
+void gw_conf_each(const struct gw_conf *c, void (*each)(void *arg, const struct gw_setting_info *item), void *arg)
 {
     for (size_t i = 0; i < GW_LEN(table); i++) {
         char name[NAME_MAX_BYTES], value[GW_SETTING_TEXT], allowed[GW_SETTING_TEXT], origin[64];
@@ -298,8 +300,17 @@ void gw_conf_each(const struct gw_conf *c, void (*each)(void *arg, const struct 
         gw_setting_format(&table[i], (const char *)c + table[i].offset, value);
         gw_setting_allowed(&table[i], allowed);
         origin_text(c->from[i].source, c->from[i].line, origin, sizeof origin);
-        struct gw_conf_item item = {name,  gw_setting_type(&table[i]), allowed, table[i].help,
+        struct gw_setting_info item = {name,  gw_setting_type(&table[i]), allowed, table[i].help,
                                     value, table[i].fallback,          origin};
         each(arg, &item);
     }
+}
+
+gw_err gw_settings(const struct gw_logger *log, void (*each)(void *arg, const struct gw_setting_info *s), void *arg)
+{
+    struct gw_conf c;
+    gw_err err = gw_conf_load(&c, log);
+
+    gw_conf_each(&c, each, arg);
+    return err;
 }

@@ -10,8 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <gradwire/error.h>
-#include <gradwire/log.h>
+#include <gradwire/gradwire.h>
 
 enum gw_conf_lane { GW_CONF_LANE_AUTO = 0, GW_CONF_LANE_UCX, GW_CONF_LANE_VERBS, GW_CONF_LANE_LOOP };
 enum gw_conf_policy { GW_CONF_POLICY_AUTO = 0, GW_CONF_POLICY_ALWAYS, GW_CONF_POLICY_NEVER };
@@ -21,11 +20,11 @@ enum gw_conf_log { GW_CONF_LOG_BOTH = 0, GW_CONF_LOG_NCCL };
 /* Where a value was found; a higher one wins. */
 enum gw_conf_source { GW_CONF_DEFAULT = 0, GW_CONF_SYSTEM, GW_CONF_USER, GW_CONF_ENV };
 
-enum { GW_CONF_SETTINGS = 20, GW_CONF_FILE_MAX = 1 << 16 };
+enum { GW_CONF_SETTINGS = 21, GW_CONF_FILE_MAX = 1 << 16 };
 
 struct gw_conf {
     uint32_t lane, policy, gdr, log; /* the enums above */
-    uint32_t check;                  /* 0, 1 */
+    uint32_t check, abort;           /* 0, 1 */
     char ifname[256], hca[256];      /* "" where unset */
     char codec[64];                  /* "auto": lossless by policy; "raw": off; or a codec's name */
     char ucx_tls[64];                /* "": the lane's default */
@@ -56,16 +55,6 @@ gw_err gw_conf_parse_file(struct gw_conf *c, enum gw_conf_source source, const c
 gw_err gw_conf_set(struct gw_conf *c, const char *name, const char *value, enum gw_conf_source source, uint32_t line,
                    const struct gw_logger *log);
 
-/* One row of the table, with the value that holds now. */
-struct gw_conf_item {
-    const char *name;    /* "GRADWIRE_CHUNK" */
-    const char *type;    /* "one of", "number", "bytes", "time", "bool", "text", "ports", "passed on" */
-    const char *allowed; /* "16K to 16M in steps of 16K" */
-    const char *help;    /* one sentence */
-    const char *value;   /* as it could be written in a file */
-    const char *fallback; /* the default, likewise */
-    const char *origin;  /* "default", "environment", "~/.gradwire.conf:3" */
-};
 /* Strings are valid during the call only. */
-void gw_conf_each(const struct gw_conf *c, void (*each)(void *arg, const struct gw_conf_item *item), void *arg);
+void gw_conf_each(const struct gw_conf *c, void (*each)(void *arg, const struct gw_setting_info *item), void *arg);
 #endif

@@ -176,6 +176,7 @@ static void fill_parts(const struct gw_pending *p, struct gw_comm_parts *parts)
         .hint_simple = &p->ctx->hint_simple,
         .said = alone ? NULL : &p->ctx->said,
         .is_send = p->is_send,
+        .abort_on_error = (int)gw_proc.conf.abort,
         .tell_fail = tell_fail,
         .listen_now = listen_now,
         .broke = alone ? NULL : broke,

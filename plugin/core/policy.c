@@ -92,6 +92,11 @@ static uint64_t bytes_in(uint64_t rate, uint64_t ns)
     return (uint64_t)((double)rate * (double)ns / NS_PER_S);
 }
 
+static uint64_t ns_for(uint64_t rate, uint64_t bytes)
+{
+    return (uint64_t)((double)bytes * NS_PER_S / (double)rate);
+}
+
 uint64_t gw_policy_window(const struct gw_policy *p)
 {
     if (p->window_fixed != 0)
@@ -115,7 +120,7 @@ static uint64_t wait_ns(const struct gw_policy *p)
 
 int gw_policy_cover(const struct gw_policy *p, uint64_t backlog)
 {
-    uint64_t held;
+    uint64_t coded, held;
 
     if (p->mode == GW_POLICY_ALWAYS || !GW_RULE(9))
         return 1;
@@ -123,8 +128,9 @@ int gw_policy_cover(const struct gw_policy *p, uint64_t backlog)
         return 0;
     if (p->jobs_seen == 0 && p->ahead > 0)
         return 0; /* one chunk alone finds out how fast the codec is */
-    held = wait_ns(p) + chunk_ns(p->encode_ns_kib, p->chunk_bytes) + chunk_ns(p->decode_ns_kib, p->chunk_bytes) +
-           p->delay_ns;
+    coded = wait_ns(p) + chunk_ns(p->encode_ns_kib, p->chunk_bytes);
+    /* its frame stands behind all that is on the way */
+    held = gw_max_u64(coded, ns_for(p->rate_max, gw_policy_on_way(p))) + chunk_ns(p->decode_ns_kib, p->chunk_bytes) + p->delay_ns;
     return bytes_in(p->rate_max, held + held / 4) <= backlog;
 }
 

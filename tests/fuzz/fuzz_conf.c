@@ -13,7 +13,7 @@ static void swallow(void *arg, enum gw_log_level level, const char *line)
     ++*(unsigned *)arg;
 }
 
-static void again(void *arg, const struct gw_conf_item *item)
+static void again(void *arg, const struct gw_setting_info *item)
 {
     struct gw_conf *copy = arg;
     gw_assert(gw_conf_set(copy, item->name, item->value, GW_CONF_ENV, 0, NULL) == GW_OK);

@@ -151,7 +151,7 @@ static const char *file_with(char *path, const char *text)
 
 static char got_value[300], got_origin[100];
 
-static void catch(void *arg, const struct gw_conf_item *item)
+static void catch(void *arg, const struct gw_setting_info *item)
 {
     if (strcmp(item->name, arg) == 0) {
         snprintf(got_value, sizeof got_value, "%s", item->value);
@@ -194,7 +194,7 @@ static void places(void **state)
     assert_non_null(strstr(said, "1 settings: /tmp: Is a directory; goes on without it"));
 }
 
-static void round_trip(void *arg, const struct gw_conf_item *item)
+static void round_trip(void *arg, const struct gw_setting_info *item)
 {
     struct gw_conf c;
     gw_conf_defaults(&c);
