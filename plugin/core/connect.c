@@ -1,6 +1,6 @@
-/* connect.c - how a comm comes to be and goes: listen, connect, accept, register, close.  Read gw_connect and gw_accept; both
- * walk the same stages (enum stage), one step a call. */
-#include "ctx.h"
+/* connect.c - how a connection that is being made becomes a comm, and gw_connect, which makes one from the sender's side.
+ * accept.c is the other side; how a comm goes stands in close.c. */
+#include "pending.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,10 +14,6 @@
 #include "stat.h"
 #include "work.h"
 
-enum { LINGER_MS = 5000 };
-
-static const struct gw_env real_env;
-
 static uint64_t env_now(void *unused)
 {
     (void)unused;
@@ -28,33 +24,7 @@ static const struct gw_env real_env = { .now_ns = env_now, .post = gw_work_post,
 
 /* ---- a connection being made ---- */
 
-enum stage { ST_HELLO, ST_ANSWER, ST_JOIN };
-
-struct gw_pending {
-    struct gw_list link;
-    uint64_t id;
-    uint8_t token[GW_TOKEN_BYTES];
-    enum stage stage;
-    int is_send;
-    struct gw_ctx *ctx;
-    struct gw_dev *dev;
-    struct gw_guest *guest;
-    struct gw_lane *lane;
-    struct gw_hello mine, theirs;
-    struct gw_agreed agreed;
-    uint64_t deadline_ns;
-};
-
-struct gw_listener {
-    struct gw_list link;
-    struct gw_ctx *ctx;
-    struct gw_dev *dev;
-    struct gw_door *door;
-    struct gw_pending *arrival; /* its hello was right; not yet a comm */
-    uint8_t token[GW_TOKEN_BYTES];
-};
-
-static void pending_free(struct gw_pending *p)
+void gw_pending_free(struct gw_pending *p)
 {
     if (p == NULL)
         return;
@@ -102,7 +72,7 @@ static gw_err make_lane(struct gw_pending *p)
     return err;
 }
 
-static gw_err pending_new(struct gw_ctx *ctx, struct gw_dev *dev, int is_send, const uint8_t *token,
+gw_err gw_pending_new(struct gw_ctx *ctx, struct gw_dev *dev, int is_send, const uint8_t *token,
                           struct gw_pending **p_p)
 {
     struct gw_pending *p = calloc(1, sizeof *p);
@@ -119,7 +89,7 @@ static gw_err pending_new(struct gw_ctx *ctx, struct gw_dev *dev, int is_send, c
         gw_log(ctx->log, GW_LOG_ERROR, "gradwire " GW_VERSION " %s: op=%s local=\"%s pid %d %s\": the lane cannot be made: "
                "%s. Next: check open files (ulimit -n), /dev/shm and the lines before this one", gw_err_name(err),
                is_send ? "connect" : "accept", gw_proc.host, (int)getpid(), dev->net.name, gw_err_text(err));
-        pending_free(p);
+        gw_pending_free(p);
         return err;
     }
     *p_p = p;
@@ -219,7 +189,7 @@ static gw_err finish(struct gw_pending *p, struct gw_comm **comm_p)
     return GW_OK;
 }
 
-static gw_err say_why(const struct gw_pending *p, gw_err err, const char *text)
+gw_err gw_pending_why(const struct gw_pending *p, gw_err err, const char *text)
 {
     const char *peer = p->guest ? gw_guest_peer(p->guest) : "?";
 
@@ -233,20 +203,20 @@ static gw_err say_why(const struct gw_pending *p, gw_err err, const char *text)
     return err;
 }
 
-static gw_err join(struct gw_pending *p, struct gw_comm **comm_p)
+gw_err gw_pending_join(struct gw_pending *p, struct gw_comm **comm_p)
 {
     gw_err err = p->dev->ops->join(p->lane, &p->theirs.blob);
     char text[GW_TEXT_MAX];
 
     if (err == GW_AGAIN && gw_now_ns() > p->deadline_ns)
-        return say_why(p, GW_E_TIMEOUT, "the lane did not come up in time");
+        return gw_pending_why(p, GW_E_TIMEOUT, "the lane did not come up in time");
     if (err == GW_AGAIN)
         return err;
     if (err != GW_OK) {
         /* only the lane knows what both ends have, and it has said so as a warning */
         snprintf(text, sizeof text, "the %s lanes of the two ends do not join (%s); NCCL_DEBUG=WARN shows what differs",
                  p->dev->ops->name, gw_err_text(err));
-        return say_why(p, err, text);
+        return gw_pending_why(p, err, text);
     }
     return finish(p, comm_p);
 }
@@ -271,14 +241,14 @@ static gw_err start_connect(struct gw_ctx *ctx, int dev_index, struct gw_handle 
     gw_err err = gw_proc_device(dev_index, ctx->log, &dev);
 
     if (err == GW_OK)
-        err = pending_new(ctx, dev, 1, h->token, &p);
+        err = gw_pending_new(ctx, dev, 1, h->token, &p);
     if (err != GW_OK)
         return err;
     gw_control_conf_fill(&conf, ctx->log);
     err = gw_dial_start(&conf, h, &p->mine, &p->guest);
     if (err != GW_OK) {
-        say_why(p, err, "no connection can be started to the address in the handle");
-        pending_free(p);
+        gw_pending_why(p, err, "no connection can be started to the address in the handle");
+        gw_pending_free(p);
         return err;
     }
     pthread_mutex_lock(&ctx->lock);
@@ -294,17 +264,17 @@ static gw_err step_connect(struct gw_pending *p, struct gw_comm **comm_p)
     struct gw_reject why = { 0 };
     gw_err err;
 
-    if (p->stage == ST_HELLO) {
+    if (p->stage == GW_PENDING_HELLO) {
         err = gw_dial_poll(p->guest, &p->theirs, &why);
         if (err == GW_AGAIN)
             return err;
         if (err == GW_OK)
             err = gw_hello_agree(&p->mine, &p->theirs, &p->agreed, &why);
         if (err != GW_OK)
-            return say_why(p, err, why.text[0] ? why.text : gw_err_text(err));
-        p->stage = ST_JOIN;
+            return gw_pending_why(p, err, why.text[0] ? why.text : gw_err_text(err));
+        p->stage = GW_PENDING_JOIN;
     }
-    return join(p, comm_p);
+    return gw_pending_join(p, comm_p);
 }
 
 static void unlist(struct gw_ctx *ctx, struct gw_pending *p)
@@ -342,217 +312,6 @@ gw_err gw_connect(struct gw_ctx *ctx, int dev, void *handle, struct gw_comm **co
     h.local = 0;
     gw_handle_write(handle, &h);
     unlist(ctx, p);
-    pending_free(p);
+    gw_pending_free(p);
     return err;
-}
-
-/* ---- listen, accept ---- */
-
-gw_err gw_listen(struct gw_ctx *ctx, int dev, void *handle, struct gw_listener **listener_p)
-{
-    struct gw_control_conf conf;
-    struct gw_handle h;
-    struct gw_listener *l;
-    gw_err err;
-
-    l = calloc(1, sizeof *l);
-    if (l == NULL)
-        return GW_E_NOMEM;
-    l->ctx = ctx;
-    err = gw_proc_device(dev, ctx->log, &l->dev);
-    if (err != GW_OK)
-        goto free_listener;
-    gw_control_conf_fill(&conf, ctx->log);
-    err = gw_door_open(&conf, l->dev->net.addr, l->dev->net.addrs, &l->door, &h);
-    if (err != GW_OK)
-        goto free_listener;
-    memcpy(l->token, h.token, sizeof l->token);
-    gw_handle_write(handle, &h);
-    pthread_mutex_lock(&ctx->lock);
-    gw_list_append(&ctx->listeners, &l->link);
-    pthread_mutex_unlock(&ctx->lock);
-    *listener_p = l;
-    return GW_OK;
-
-free_listener:
-    free(l);
-    return err;
-}
-
-static void listener_free(struct gw_listener *l)
-{
-    pending_free(l->arrival);
-    gw_door_close(l->door);
-    free(l);
-}
-
-void gw_listener_close(struct gw_listener *l)
-{
-    if (l == NULL)
-        return;
-    pthread_mutex_lock(&l->ctx->lock);
-    gw_list_remove(&l->link);
-    pthread_mutex_unlock(&l->ctx->lock);
-    listener_free(l);
-}
-
-/* Somebody has said a right hello: agree or refuse, before any lane is opened. */
-static gw_err welcome(struct gw_listener *l, struct gw_guest *guest, const struct gw_hello *theirs)
-{
-    struct gw_reject why = { 0 };
-    struct gw_pending *p = NULL;
-    gw_err err = pending_new(l->ctx, l->dev, 0, l->token, &p);
-
-    if (err == GW_OK) {
-        p->guest = guest, p->theirs = *theirs;
-        err = gw_hello_agree(&p->mine, theirs, &p->agreed, &why);
-    } else {
-        snprintf(why.text, sizeof why.text, "%.200s cannot open its lane: %s", gw_proc.host, gw_err_text(err));
-        why.code = err;
-    }
-    if (err == GW_OK) {
-        p->stage = ST_ANSWER;
-        l->arrival = p;
-        return GW_OK;
-    }
-    if (p != NULL) {
-        say_why(p, err, why.text);
-        p->guest = NULL;
-    }
-    snprintf(why.host, sizeof why.host, "%s", gw_proc.host);
-    gw_guest_reject(guest, &why);
-    pending_free(p);
-    return err;
-}
-
-static gw_err step_accept(struct gw_pending *p, struct gw_comm **comm_p)
-{
-    if (p->stage == ST_ANSWER) {
-        gw_err err = gw_guest_answer(p->guest, &p->mine);
-        if (err == GW_AGAIN && gw_now_ns() <= p->deadline_ns)
-            return err;
-        if (err != GW_OK)
-            return say_why(p, err == GW_AGAIN ? GW_E_TIMEOUT : err, "the peer left before our hello was written");
-        p->stage = ST_JOIN;
-    }
-    return join(p, comm_p);
-}
-
-gw_err gw_accept(struct gw_listener *l, struct gw_comm **comm_p)
-{
-    struct gw_guest *guest;
-    struct gw_hello theirs;
-    gw_err err;
-
-    *comm_p = NULL;
-    if (l->arrival == NULL) {
-        err = gw_door_poll(l->door, &guest, &theirs);
-        if (err == GW_OK)
-            err = welcome(l, guest, &theirs);
-        if (err != GW_OK)
-            return err;
-    }
-    err = step_accept(l->arrival, comm_p);
-    if (err == GW_AGAIN)
-        return err;
-    pending_free(l->arrival);
-    l->arrival = NULL;
-    return err;
-}
-
-void gw_pending_free_all(struct gw_ctx *ctx)
-{
-    gw_list_each_safe (node, tmp, &ctx->pendings)
-        pending_free(gw_list_of(node, struct gw_pending, link));
-    gw_list_each_safe (node, tmp, &ctx->listeners)
-        listener_free(gw_list_of(node, struct gw_listener, link));
-}
-
-/* ---- memory ---- */
-
-gw_err gw_reg(struct gw_comm *comm, void *base, size_t bytes, struct gw_mem **mem_p)
-{
-    struct gw_mem *mem = calloc(1, sizeof *mem);
-    gw_err err;
-
-    if (mem == NULL)
-        return GW_E_NOMEM;
-    /* only receive-side registrations may be written from afar */
-    err = comm->is.lane->ops->reg(comm->is.lane_dev, base, bytes, !comm->is.is_send, &mem->region);
-    if (err != GW_OK) {
-        free(mem);
-        return err;
-    }
-    mem->comm = comm;
-    pthread_mutex_lock(&comm->mem_lock);
-    mem->ordinal = atomic_fetch_add(&comm->mem_count, 1);
-    gw_list_append(&comm->mems, &mem->link);
-    pthread_mutex_unlock(&comm->mem_lock);
-    *mem_p = mem;
-    return GW_OK;
-}
-
-void gw_dereg(struct gw_comm *comm, struct gw_mem *mem)
-{
-    if (mem == NULL)
-        return;
-    if (atomic_load_explicit(&mem->live, memory_order_acquire) > 0 && gw_comm_take(comm)) {
-        if (comm->outstanding > 0)
-            gw_comm_fail(comm, GW_E_CLOSED, 0, "memory was deregistered with %u requests open on its connection",
-                         comm->outstanding);
-        gw_comm_down(comm);
-    }
-    pthread_mutex_lock(&comm->mem_lock);
-    gw_list_remove(&mem->link);
-    pthread_mutex_unlock(&comm->mem_lock);
-    comm->is.lane->ops->dereg(comm->is.lane_dev, &mem->region);
-    free(mem);
-}
-
-/* ---- close ---- */
-
-static void fill_bye(const struct gw_comm *comm, struct gw_bye *bye)
-{
-    memset(bye, 0, sizeof *bye);
-    bye->receiver = !comm->is.is_send;
-    bye->lowest = comm->number; /* nothing is open: a close with open requests says fail instead */
-}
-
-static void say_goodbye(struct gw_comm *comm)
-{
-    struct gw_fail f = { .code = GW_E_CLOSED, .pid = (uint32_t)getpid() };
-    struct gw_bye bye;
-    int in_order = !atomic_load(&comm->broken) && comm->outstanding == 0;
-
-    if (!atomic_load(&comm->broken) && comm->outstanding > 0) {
-        snprintf(f.text, sizeof f.text, "closed with %u of its requests open", comm->outstanding);
-        snprintf(f.host, sizeof f.host, "%s", gw_proc.host);
-        gw_control_fail(comm->control, &f);
-    }
-    fill_bye(comm, &bye);
-    gw_control_bye(comm->control, in_order ? &bye : NULL, LINGER_MS);
-}
-
-void gw_comm_close(struct gw_comm *comm)
-{
-    int taken;
-
-    if (comm == NULL)
-        return;
-    taken = gw_comm_take(comm);
-    pthread_mutex_lock(&comm->ctx->lock);
-    gw_list_remove(&comm->link);
-    pthread_mutex_unlock(&comm->ctx->lock);
-    say_goodbye(comm);
-    if (taken)
-        gw_comm_down(comm);
-    gw_list_each_safe (node, tmp, &comm->mems) {
-        struct gw_mem *mem = gw_list_of(node, struct gw_mem, link);
-        comm->is.lane->ops->dereg(comm->is.lane_dev, &mem->region);
-        free(mem);
-    }
-    comm->is.lane->ops->close(comm->is.lane);
-    gw_comm_free(comm);
-    __atomic_fetch_sub(&gw_stat->comms_open, 1, __ATOMIC_RELAXED);
-    gw_proc_leave();
 }

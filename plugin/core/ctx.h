@@ -25,7 +25,7 @@ struct gw_dev {
 
 struct gw_proc {
     pthread_mutex_t lock; /* guards all of this; never held on the message path */
-    unsigned users;       /* ctxs, listeners and comms */
+    unsigned users;       /* ctxs and comms; a listener lives no longer than its ctx */
     struct gw_conf conf;
     struct gw_dev *dev;
     int devs;
@@ -51,6 +51,6 @@ gw_err gw_proc_device(int dev, const struct gw_logger *log, struct gw_dev **dev_
 
 void gw_control_conf_fill(struct gw_control_conf *c, const struct gw_logger *log);
 
-/* connect.c */
+/* accept.c */
 void gw_pending_free_all(struct gw_ctx *ctx);
 #endif

@@ -15,6 +15,7 @@ enum {
     SKIP_MAX = 1024,
     CROWDED = 50,             /* percent: a host thread this busy is what limits, not the link */
     FAST = 20,                /* percent: a link that takes a codec's and a decoder's time this much */
+    PAUSE_NS = 8000000,
     NS_PER_S = 1000000000
 };
 
@@ -92,11 +93,6 @@ static uint64_t bytes_in(uint64_t rate, uint64_t ns)
     return (uint64_t)((double)rate * (double)ns / NS_PER_S);
 }
 
-static uint64_t ns_for(uint64_t rate, uint64_t bytes)
-{
-    return (uint64_t)((double)bytes * NS_PER_S / (double)rate);
-}
-
 uint64_t gw_policy_window(const struct gw_policy *p)
 {
     if (p->window_fixed != 0)
@@ -120,7 +116,7 @@ static uint64_t wait_ns(const struct gw_policy *p)
 
 int gw_policy_cover(const struct gw_policy *p, uint64_t backlog)
 {
-    uint64_t coded, held;
+    uint64_t held;
 
     if (p->mode == GW_POLICY_ALWAYS || !GW_RULE(9))
         return 1;
@@ -128,9 +124,8 @@ int gw_policy_cover(const struct gw_policy *p, uint64_t backlog)
         return 0;
     if (p->jobs_seen == 0 && p->ahead > 0)
         return 0; /* one chunk alone finds out how fast the codec is */
-    coded = wait_ns(p) + chunk_ns(p->encode_ns_kib, p->chunk_bytes);
-    /* its frame stands behind all that is on the way */
-    held = gw_max_u64(coded, ns_for(p->rate_max, gw_policy_on_way(p))) + chunk_ns(p->decode_ns_kib, p->chunk_bytes) + p->delay_ns;
+    held = wait_ns(p) + chunk_ns(p->encode_ns_kib, p->chunk_bytes) + chunk_ns(p->decode_ns_kib, p->chunk_bytes) +
+           p->delay_ns;
     return bytes_in(p->rate_max, held + held / 4) <= backlog;
 }
 
@@ -152,8 +147,13 @@ void gw_policy_peer(struct gw_policy *p, uint8_t busy, uint32_t decode_ns_kib)
         p->decode_ns_kib = decode_ns_kib;
 }
 
+/* A sender that outruns its receiver's window has nothing outstanding many times in an epoch, and what it waits for then may be
+ * the very codec that is on trial: only a pause of the host itself begins a new epoch. */
 void gw_policy_begins(struct gw_policy *p, uint64_t now_ns, uint64_t busy_ns)
 {
+    if (p->idle_ns != 0 && now_ns - p->idle_ns >= PAUSE_NS)
+        gw_trial_idle(&p->trial);
+    p->idle_ns = 0;
     gw_load_begin(&p->load, now_ns, busy_ns);
 }
 
@@ -165,7 +165,7 @@ void gw_policy_done(struct gw_policy *p, uint64_t size, uint32_t outstanding, ui
     else
         gw_trial_done(&p->trial, size, outstanding, now_ns);
     if (outstanding == 0)
-        gw_trial_idle(&p->trial);
+        p->idle_ns = now_ns;
 }
 
 int gw_policy_try(struct gw_policy *p)

@@ -33,6 +33,7 @@ struct gw_policy {
     struct gw_load load;
     uint8_t peer_busy;
     struct gw_trial trial;
+    uint64_t idle_ns; /* since when nothing is outstanding; 0: something is */
 };
 
 void gw_policy_init(struct gw_policy *p, enum gw_policy_mode mode, uint32_t chunk_bytes, uint64_t window_fixed);
