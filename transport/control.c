@@ -211,11 +211,11 @@ static void warn_stall(struct gw_control *c, uint64_t silent_ms)
 {
     c->warned = 1;
     gw_log(c->conf.log, GW_LOG_WARN,
-           "watch: %s waits for %s: requests=%u silent_ms=%llu; no sign of life though its machine acknowledges: "
-           "stopped, in a debugger, or starved; %s",
+           "gradwire " GW_VERSION " stall: local=\"%s\" peer=\"%s\" open=%u silent_ms=%llu: no sign of life of the peer's "
+           "process, though its host acknowledges: stopped, in a debugger, or starved. Next: look at that process; %s",
            c->w->local_name, c->w->peer_name, atomic_load_explicit(&c->w->outstanding, memory_order_relaxed),
            (unsigned long long)silent_ms,
-           c->conf.stall_timeout_ms ? "fails at GRADWIRE_STALL_TIMEOUT" : "waits on (GRADWIRE_STALL_TIMEOUT=0)");
+           c->conf.stall_timeout_ms ? "GRADWIRE_STALL_TIMEOUT will end the connection" : "waiting on (GRADWIRE_STALL_TIMEOUT=0)");
 }
 
 void gw_control_tick(struct gw_control *c, uint64_t now, int anew)

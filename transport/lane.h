@@ -108,6 +108,7 @@ struct gw_lane {
     uint64_t wire_tx, wire_rx;      /* bytes handed over and taken in, heads included; for the counters */
     const struct gw_place_table *places; /* the receiver sets it before join; NULL on a lane that only sends */
     char name[24];                  /* for people: "ucx/tcp", "loop" */
+    char why[256];                  /* of a join that failed: what differs, for the caller's one line */
 };
 
 struct gw_lane_ops {

@@ -133,17 +133,16 @@ static gw_err peer_check(struct gw_ucx_lane *l, const struct gw_blob *blob, stru
 {
     gw_err err = gw_ucx_addr_read(blob, a);
     if (err != GW_OK) {
-        gw_ucx_log(l->dev, GW_LOG_WARN, "ucx: the peer's address is none of ours: %u bytes",
-                   blob->len);
+        snprintf(l->lane.why, sizeof(l->lane.why), "the peer's lane address of %u bytes is none of ours",
+                 blob->len);
         return err;
     }
     if (strcmp(a->segment, l->dev->segment) == 0)
         return GW_OK;
-    gw_ucx_log(
-        l->dev, GW_LOG_WARN,
-        "ucx: the peer has transport %s with segment %s, we have %s with %s: they must be equal "
-        "(GRADWIRE_UCX_TCP_RX_SEG_SIZE)",
-        a->transport, a->segment, l->dev->transport, l->dev->segment);
+    snprintf(l->lane.why, sizeof(l->lane.why),
+             "the peer has UCX transport %s with segment %s, we have %s with %s; they must be equal "
+             "(GRADWIRE_UCX_TCP_RX_SEG_SIZE)",
+             a->transport, a->segment, l->dev->transport, l->dev->segment);
     return GW_E_REFUSED;
 }
 
@@ -163,14 +162,16 @@ gw_err gw_ucx_join(struct gw_lane *lane, const struct gw_blob *peer)
         return err;
     gw_ucx_hush(1);
     status = ep_create(l, a.address, UCP_ERR_HANDLING_MODE_PEER);
-    gw_ucx_hush(0);
     if (status != UCS_OK)
         status = ep_create(l, a.address, UCP_ERR_HANDLING_MODE_NONE);
+    gw_ucx_hush(0);
     if (status == UCS_OK)
         return GW_OK;
     l->ep = NULL;
-    gw_ucx_log(l->dev, GW_LOG_WARN, "ucx: cannot reach the peer (it has %s, we have %s): %s",
-               a.transport, l->dev->transport, ucs_status_string(status));
+    snprintf(l->lane.why, sizeof(l->lane.why),
+             "UCX cannot reach the peer, which has transport %s while we have %s (%s); GRADWIRE_UCX_TLS must be "
+             "the same on both",
+             a.transport, l->dev->transport, ucs_status_string(status));
     return GW_E_LANE;
 }
 

@@ -192,10 +192,11 @@ static gw_err finish(struct gw_pending *p, struct gw_comm **comm_p)
 gw_err gw_pending_why(const struct gw_pending *p, gw_err err, const char *text)
 {
     const char *peer = p->guest ? gw_guest_peer(p->guest) : "?";
+    const char *stop = strchr(".?", text[strlen(text) - (*text != 0)]) ? "" : ".";
 
     gw_log(p->ctx->log, GW_LOG_ERROR,
-           "gradwire " GW_VERSION " %s: op=%s local=\"%s pid %d %s\" peer=\"%s\": %s. Next: %s", gw_err_name(err),
-           p->is_send ? "connect" : "accept", gw_proc.host, (int)getpid(), p->dev->net.name, peer, text,
+           "gradwire " GW_VERSION " %s: op=%s local=\"%s pid %d %s\" peer=\"%s\": %s%s Next: %s", gw_err_name(err),
+           p->is_send ? "connect" : "accept", gw_proc.host, (int)getpid(), p->dev->net.name, peer, text, stop,
            err == GW_E_VERSION || err == GW_E_SETTING || err == GW_E_REFUSED
                ? "give both hosts the same gradwire and the same settings"
                : "see that the peer runs gradwire too (NCCL_NET=gradwire on every rank) and that no firewall stands between; "
@@ -206,18 +207,13 @@ gw_err gw_pending_why(const struct gw_pending *p, gw_err err, const char *text)
 gw_err gw_pending_join(struct gw_pending *p, struct gw_comm **comm_p)
 {
     gw_err err = p->dev->ops->join(p->lane, &p->theirs.blob);
-    char text[GW_TEXT_MAX];
 
     if (err == GW_AGAIN && gw_now_ns() > p->deadline_ns)
         return gw_pending_why(p, GW_E_TIMEOUT, "the lane did not come up in time");
     if (err == GW_AGAIN)
         return err;
-    if (err != GW_OK) {
-        /* only the lane knows what both ends have, and it has said so as a warning */
-        snprintf(text, sizeof text, "the %s lanes of the two ends do not join (%s); NCCL_DEBUG=WARN shows what differs",
-                 p->dev->ops->name, gw_err_text(err));
-        return gw_pending_why(p, err, text);
-    }
+    if (err != GW_OK)
+        return gw_pending_why(p, err, p->lane->why[0] ? p->lane->why : gw_err_text(err));
     return finish(p, comm_p);
 }
 

@@ -236,6 +236,9 @@ gw_err gw_isend(struct gw_comm *comm, const void *data, size_t size, int tag, st
         gw_comm_fail(comm, GW_E_CLOSED, comm->next, "the receiver has closed, and a send of %zu bytes is wanted", size);
     err = is_broken(comm) ? hand_out_failed(comm, comm->send, GW_SENDS_MAX, req_p)
                           : start_send(comm, data, size, tag, mem, req_p);
+    /* whoever waits for an offer waits for its peer, and must notice one that is stopped */
+    if (err == GW_AGAIN && comm->outstanding == 0)
+        atomic_store_explicit(&comm->watched.outstanding, 1, memory_order_relaxed);
     clock_out(comm, since);
     gw_comm_leave(comm);
     return err;

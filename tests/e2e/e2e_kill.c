@@ -156,7 +156,7 @@ static void expect_patience(struct rank *r, int fd, pid_t peer)
     child_hear(fd, &none, sizeof(none));
     for (int i = 0; i < 100 && host_log_warns() == 0; i++)
         must(!host_progress_wait(&r->progress, 50)); /* nothing fails */
-    line_names("waits for ", peer);                /* the warning of STALL_WARN */
+    line_names("peer=\"", peer);    /* the warning of STALL_WARN */
     kill(peer, SIGCONT);
     rank_done(r);
     child_meet(fd);

@@ -157,9 +157,8 @@ static void lines_child(const void *arg, int fd, int side)
 
 static void play(const char *tls, const char *policy, enum host_proto proto, uint64_t messages)
 {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    messages /= 8; /* such a copy is slow, and torn lines are looked for by the plain build */
-#endif
+    if (SANITIZED)
+        messages /= 8; /* such a copy is slow, and torn lines are looked for by the plain build */
     child_two(lines_child, &(struct plan){tls, policy, proto, messages});
 }
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -170,7 +171,7 @@ static void misfit_dials_child(const void *arg, int unused, int side)
     say_hello(fd, &hello);
     host_conn_accept(&r.service, &door);
     must(rank_result(&r, &door) != ncclSuccess);
-    last_line("op=accept", said_of[m], m == BAD_BLOB ? 2 : 1);
+    last_line("op=accept", said_of[m], 1);
     if (m <= SAME_ROLE) {
         uint32_t n = hear(fd, bytes, &kind);
         must(n > 0 && kind == GW_CTL_REJECT && gw_reject_read(bytes, n, &why) == GW_OK && why.text[0] != 0);
@@ -222,7 +223,7 @@ static void misfit_answers_child(const void *arg, int unused, int side)
     else
         close(fd);
     must(rank_result(&r, &dialer) != ncclSuccess && dialer.comm == NULL);
-    last_line("op=connect", said_of[m], m == BAD_BLOB ? 2 : 1);
+    last_line("op=connect", said_of[m], 1);
     host_conn_close(&r.service, &door);
     rank_wait(&r, &door);
     rank_close(&r);
@@ -276,11 +277,71 @@ static void lanes_differ_child(const void *arg, int fd, int side)
         host_conn_accept(&r.service, &c);
     }
     must(rank_result(&r, &c) != ncclSuccess);
-    last_line(side ? "op=accept" : "op=connect", "GW_E_", host_log_warns() > 1 ? 2 : 1);
+    last_line(side ? "op=accept" : "op=connect", "GW_E_", 1);
     child_meet(fd);
     host_conn_close(&r.service, &c);
     rank_wait(&r, &c);
     rank_close(&r);
+}
+
+/* ---- a rank that is killed while it connects ---- */
+
+static ncclResult_t try_once(struct rank *r, struct host_conn *c, int side, void **comm_p)
+{
+    return side == 1 ? host_accept(&r->net, c->listen, comm_p) : host_connect(&r->net, 0, c->handle, comm_p);
+}
+
+/* It has said hello, so an accept may still succeed; then the first receive fails. */
+static ncclResult_t receive(struct rank *r, void *comm)
+{
+    static char room[4096];
+    void *data = room, *mh;
+    size_t size = sizeof(room);
+    int tag = 0;
+    struct request q = {.net = &r->net};
+
+    must(host_reg(&r->net, comm, room, sizeof(room), NCCL_PTR_HOST, &mh) == ncclSuccess);
+    must(host_irecv(&r->net, comm, 1, &data, &size, &tag, &mh, false, &q.req) == ncclSuccess && q.req != NULL);
+    requests_end(&q, 1);
+    must(host_dereg(&r->net, comm, mh) == ncclSuccess && host_close_recv(&r->net, comm) == ncclSuccess);
+    return q.res;
+}
+
+static void killed_connecting_child(const void *arg, int fd, int side)
+{
+    int victim = *(const int *)arg;
+    uint64_t until = host_now_ns() + 10000000000u;
+    ncclResult_t res = ncclSuccess;
+    void *comm = NULL;
+    struct host_conn c;
+    struct rank r;
+
+    setenv("GRADWIRE_CONNECT_TIMEOUT", "1", 1);
+    rank_open(&r, 0);
+    memset(&c, 0, sizeof(c));
+    if (side == 1) {
+        rank_listen(&r, &c);
+        child_say(fd, c.handle, sizeof(c.handle));
+    } else {
+        child_hear(fd, c.handle, sizeof(c.handle));
+    }
+    while (res == ncclSuccess && comm == NULL && host_now_ns() < until) {
+        res = try_once(&r, &c, side, &comm);
+        if (side == victim)
+            raise(SIGKILL);
+    }
+    must(res == ncclSuccess ? comm != NULL && receive(&r, comm) != ncclSuccess : true);
+    last_line(side == 1 ? "op=" : "op=connect", "GW_E_", 1);
+    if (c.listen != NULL)
+        host_close_listen(&r.net, c.listen);
+    rank_close(&r);
+}
+
+static void test_killed_connecting(void **state)
+{
+    (void)state;
+    for (int victim = 0; victim < 2; victim++)
+        children_wait(children_start(killed_connecting_child, &victim), victim, 1);
 }
 
 static void test_lanes_differ(void **state)
@@ -309,7 +370,7 @@ static void test_misfits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_strangers), cmocka_unit_test(test_misfits),
-                                       cmocka_unit_test(test_lanes_differ)};
+                                       cmocka_unit_test(test_lanes_differ), cmocka_unit_test(test_killed_connecting)};
 
     setenv("NCCL_DEBUG", "WARN", 0);
     return cmocka_run_group_tests(tests, NULL, NULL);

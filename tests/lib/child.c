@@ -162,9 +162,8 @@ long held_kib(void)
     long kib = -1;
 
     must(f != NULL);
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    kib = 0;
-#endif
+    if (SANITIZED)
+        kib = 0;
     while (kib < 0 && fgets(line, sizeof(line), f) != NULL)
         if (sscanf(line, "VmRSS: %ld", &kib) != 1)
             kib = -1;

@@ -17,6 +17,11 @@
         }                                                                                   \
     } while (0)
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { SANITIZED = 1 };
+#else
+enum { SANITIZED = 0 };
+#endif
 enum { CHILD_LIMIT_S = 60 }; /* a hang is a failure */
 
 /* side: 0 or 1; fd: a stream to the other side, -1 where there is none. */

@@ -4,8 +4,8 @@
  *
  *   sim_plan.c   what the seed says: lane, sizes, tags, memory, fault
  *   sim_env.c    clock, jobs, control sockets, log lines
- *   sim_host.c   what a host does with its comm, from its first post to its close
- *   sim_world.c  makes a world, turns it to its end, judges it
+ *   sim_host.c   what a host does with its comm; sim_close.c how it leaves it
+ *   sim_world.c  makes a world and turns it to its end; sim_judge.c what must hold
  *
  * Read sim_run in sim_world.c. */
 #ifndef GW_TESTS_SIM_H
@@ -27,6 +27,7 @@ enum {
     SIM_JOBS = 32,
     SIM_WORKERS = 2,
     SIM_TROUBLES = 2,
+    SIM_FILL_TAKEN = 0x99, /* of memory that its host took back */
     SIM_MORE = 4,      /* posts on a comm that has failed already */
     SIM_FENCE = 64     /* bytes before and behind every buffer that nobody may touch */
 };
@@ -96,7 +97,7 @@ struct sim_end {
     struct gw_logger log;
     struct sim_control control;
     enum sim_life life;
-    uint64_t next_ns, period_ns, pause_ns;
+    uint64_t next_ns, period_ns, pause_ns, nap_until_ns;
     unsigned idle;                 /* polls that brought nothing */
     unsigned window, at;           /* receives: next group */
     unsigned open, ended, more;    /* ops; ended well; still to be posted after a failure */
@@ -176,6 +177,10 @@ void sim_note(const struct sim_world *w, const char *fmt, ...) __attribute__((fo
 /* ---- sim_plan.c ---- */
 void sim_plan(struct sim_world *w);
 void sim_buf_give(struct sim_buf *b, uint8_t fill);  /* back with its host */
+static inline struct sim_buf *sim_buf_of(const struct sim_end *end, unsigned message)
+{
+    return end->is_send ? &end->msg[message].src : &end->msg[message].dst;
+}
 int sim_buf_whole(const struct sim_buf *b);          /* nobody wrote where nothing was offered */
 
 /* ---- sim_env.c ---- */
@@ -194,8 +199,17 @@ void sim_parts(struct sim_end *end, struct gw_comm_parts *parts);
 /* ---- sim_host.c ---- */
 void sim_host_step(struct sim_end *end);
 int sim_host_through(const struct sim_end *end);
-void sim_host_close(struct sim_end *end);
-void sim_host_dereg(struct sim_end *end);
-void sim_host_free(struct sim_end *end);
 gw_err sim_host_reg(struct sim_end *end);
+
+/* ---- sim_close.c ---- */
+void sim_host_close(struct sim_end *end);
+void sim_host_dereg(struct sim_end *end); /* of all its memory */
+/* when no worker holds a job of it */
+void sim_host_close_rest(struct sim_end *end);
+void sim_host_dereg_rest(struct sim_end *end);
+void sim_host_free(struct sim_end *end);  /* the world ends */
+
+/* ---- sim_judge.c ---- */
+void sim_look(struct sim_world *w);
+void sim_judge(struct sim_world *w);
 #endif

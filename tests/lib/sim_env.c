@@ -268,13 +268,26 @@ static void hear(struct sim_end *end, const struct sim_word *word)
     atomic_fetch_or_explicit(&watched->signs, word->sign, memory_order_release);
 }
 
+/* Signs of life are missed only by who waits for something (gw_control_tick): then again, a while later. */
+static int not_missed_yet(const struct sim_end *end, struct sim_word *word)
+{
+    if (word->sign != GW_SIGN_STALL || end->comm == NULL || atomic_load(&end->comm->watched.outstanding) > 0)
+        return 0;
+    word->arrives = word->noticed = end->world->now + 1000000;
+    return 1;
+}
+
 void sim_words_hear(struct sim_end *end, int socket)
 {
     struct sim_control *c = &end->peer->control;
 
-    while (c->heard < c->said &&
-           (socket ? c->word[c->heard].arrives : c->word[c->heard].noticed) <= end->world->now)
-        hear(end, &c->word[c->heard++]);
+    while (c->heard < c->said) {
+        struct sim_word *word = &c->word[c->heard];
+        if ((socket ? word->arrives : word->noticed) > end->world->now || not_missed_yet(end, word))
+            return;
+        c->heard++;
+        hear(end, word);
+    }
 }
 
 static void tell_fail(void *arg, const struct gw_fail *f)

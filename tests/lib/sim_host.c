@@ -1,21 +1,15 @@
-/* sim_host.c - what NCCL's threads do with one comm: register, post, test, and at last close; and what a host in trouble does.
- * Read sim_host_step. */
+/* sim_host.c - what NCCL's threads do with one comm: register, post, test; and what a host in trouble does.  sim_close.c has
+ * how it ends.  Read sim_host_step. */
 #include "sim.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-enum { FILL_SENT = 0x33, FILL_GOT = 0xc5, FILL_TAKEN = 0x99, POSTS_A_STEP = 4, UNSET = 0x5e7 };
+enum { FILL_SENT = 0x33, FILL_GOT = 0xc5, POSTS_A_STEP = 4, UNSET = 0x5e7 };
 
 static void did(struct sim_end *end)
 {
     if (end->comm != NULL && end->comm->worked > 0)
         end->world->quiet = 0;
-}
-
-static struct sim_buf *buf_of(const struct sim_end *end, unsigned i)
-{
-    return end->is_send ? &end->msg[i].src : &end->msg[i].dst;
 }
 
 /* ---- memory ---- */
@@ -48,13 +42,6 @@ static void dereg_own(struct sim_end *end, struct sim_buf *b)
         return;
     gw_dereg(end->comm, b->mem);
     b->mem = NULL;
-}
-
-static void take_back(struct sim_end *end)
-{
-    for (unsigned i = 0; i < end->msgs; i++)
-        if (buf_of(end, i)->lent)
-            sim_buf_give(buf_of(end, i), FILL_TAKEN);
 }
 
 /* ---- posting ---- */
@@ -200,12 +187,12 @@ static void take_failed(struct sim_end *end, const struct sim_op *op)
     if (!end->deregs || !end->world->conf.own_regions || sim_jobs_of(end))
         return;
     for (unsigned i = first; n > 0; i++, n--) {
-        struct sim_buf *b = buf_of(end, i);
+        struct sim_buf *b = sim_buf_of(end, i);
         if (b->mem == NULL)
             continue;
         gw_dereg(end->comm, b->mem);
         b->mem = NULL;
-        sim_buf_give(b, FILL_TAKEN);
+        sim_buf_give(b, SIM_FILL_TAKEN);
     }
 }
 
@@ -260,97 +247,7 @@ static void test_some(struct sim_end *end)
     }
 }
 
-/* ---- the end ---- */
-
-/* gw_dereg on another thread waits for the workers; here the world goes on turning instead. */
-void sim_host_dereg(struct sim_end *end)
-{
-    struct gw_comm *comm = end->comm;
-    uint32_t live = 0;
-
-    gw_list_each (node, &comm->mems)
-        live += gw_list_of(node, struct gw_mem, link)->live;
-    end->life = SIM_CLOSING;
-    end->downs = 1;
-    if (!sim_jobs_of(end) || live == 0 || !gw_comm_take(comm))
-        return;
-    end->took = 1;
-    if (comm->outstanding > 0)
-        gw_comm_fail(comm, GW_E_CLOSED, 0, "memory was deregistered with %u requests open on its connection",
-                     comm->outstanding);
-}
-
-static void finish_dereg(struct sim_end *end)
-{
-    struct gw_comm *comm = end->comm;
-
-    if (end->took)
-        gw_comm_down(comm);
-    gw_list_each_safe (node, tmp, &comm->mems)
-        gw_dereg(comm, gw_list_of(node, struct gw_mem, link));
-    for (unsigned i = 0; i < end->msgs; i++)
-        buf_of(end, i)->mem = NULL;
-    take_back(end);
-    end->took = end->downs = 0;
-    end->life = SIM_FAILED;
-    /* its requests end with an error where it was taken down; otherwise nothing will ever end them */
-    if (!atomic_load(&comm->torn))
-        end->life = SIM_LEAVES;
-    end->pause_ns = sim_wide(end->world, 1000, 2000000);
-}
-
-/* As gw_comm_close and say_goodbye of connect.c: taken, told, down. */
-void sim_host_close(struct sim_end *end)
-{
-    struct gw_comm *comm = end->comm;
-    struct gw_bye bye = { .receiver = !comm->is.is_send, .lowest = comm->number };
-    struct gw_fail f = { .code = GW_E_CLOSED };
-    int broken = atomic_load(&comm->broken) != 0;
-
-    sim_note(end->world, "end %u closes with %u open", end->index, comm->outstanding);
-    end->took = (uint8_t)gw_comm_take(comm);
-    end->downs = 0;
-    if (!broken && comm->outstanding > 0)
-        sim_say_fail(end, &f);
-    sim_say_bye(end, !broken && comm->outstanding == 0 ? &bye : NULL);
-    end->life = SIM_CLOSING;
-}
-
-static void finish_close(struct sim_end *end)
-{
-    struct gw_comm *comm = end->comm;
-
-    if (end->took)
-        gw_comm_down(comm);
-    gw_list_each_safe (node, tmp, &comm->mems) {
-        struct gw_mem *mem = gw_list_of(node, struct gw_mem, link);
-        comm->is.lane->ops->dereg(comm->is.lane_dev, &mem->region);
-        free(mem);
-    }
-    end->err = atomic_load(&comm->broken) ? comm->cause : end->err;
-    comm->is.lane->ops->close(comm->is.lane);
-    gw_comm_free(comm);
-    end->comm = NULL;
-    take_back(end);
-    end->open = 0;
-    end->life = SIM_CLOSED;
-}
-
-void sim_host_free(struct sim_end *end)
-{
-    enum sim_life was = end->life;
-
-    if (end->comm == NULL)
-        return;
-    sim_jobs_drop(end);
-    if (was != SIM_CLOSING || end->downs) {
-        int took = end->took;
-        sim_host_close(end);
-        end->took |= (uint8_t)took;
-    }
-    finish_close(end);
-    end->life = was == SIM_RESTS || was == SIM_DEAD ? was : SIM_CLOSED;
-}
+/* ---- a step ---- */
 
 static void step_closing(struct sim_end *end)
 {
@@ -358,9 +255,9 @@ static void step_closing(struct sim_end *end)
         return;
     end->world->quiet = 0;
     if (end->downs)
-        finish_dereg(end);
+        sim_host_dereg_rest(end);
     else
-        finish_close(end);
+        sim_host_close_rest(end);
 }
 
 static void step_failed(struct sim_end *end)

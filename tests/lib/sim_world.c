@@ -1,4 +1,4 @@
-/* sim_world.c - makes a world from its plan, turns it until every host is through, and judges it.  Read sim_run. */
+/* sim_world.c - makes a world from its plan and turns it until every host is through.  Read sim_run. */
 #include "sim.h"
 
 #include <stdio.h>
@@ -93,59 +93,6 @@ static void make(struct sim_world *w)
         make_end(&w->end[i]);
 }
 
-/* ---- pieces: each lent once, none lost ---- */
-
-static void count_piece(struct sim_world *w, const struct sim_side *side, const struct gw_piece *p, uint64_t *seen)
-{
-    if (seen[p->index / 64] >> p->index % 64 & 1)
-        sim_wrong(w, "side %d: piece %u is lent twice", (int)(side - w->side), p->index);
-    seen[p->index / 64] |= 1ull << p->index % 64;
-}
-
-static void count_pieces(const struct sim_end *end, uint64_t *seen)
-{
-    const struct gw_comm *comm = end->comm;
-
-    for (int i = 0; end->is_send && i < GW_CELLS; i++) {
-        const struct gw_cell *c = &comm->cell[i];
-        if (c->state == GW_CELL_WORK || c->state == GW_CELL_POSTED ||
-            (c->state == GW_CELL_READY && c->job.err == GW_OK))
-            count_piece(end->world, end->side, &c->piece, seen);
-    }
-    for (int i = 0; !end->is_send && i < GW_SLOTS; i++)
-        for (int p = 0; p < comm->recv[i].r.pieces; p++)
-            count_piece(end->world, end->side, &comm->lent[i * GW_PIECES_MAX + p].piece, seen);
-}
-
-static void look_at_slab(struct sim_world *w, struct sim_side *side)
-{
-    uint64_t seen[1] = { 0 };
-    uint32_t left, total, peers = 0;
-
-    if (side->slab == NULL)
-        return;
-    for (unsigned i = 0; i < w->ends; i++)
-        if (w->end[i].side == side && w->end[i].comm != NULL && !w->end[i].is_send)
-            count_pieces(&w->end[i], seen);
-    peers = (uint32_t)__builtin_popcountll(seen[0]);
-    if (peers > gw_slab_total(side->slab, GW_SLAB_PEER))
-        sim_wrong(w, "side %d: %u pieces are lent to peers, more than half", (int)(side - w->side), peers);
-    for (unsigned i = 0; i < w->ends; i++)
-        if (w->end[i].side == side && w->end[i].comm != NULL && w->end[i].is_send)
-            count_pieces(&w->end[i], seen);
-    left = gw_slab_left(side->slab, GW_SLAB_PEER) + gw_slab_left(side->slab, GW_SLAB_OWN);
-    total = gw_slab_total(side->slab, GW_SLAB_PEER) + gw_slab_total(side->slab, GW_SLAB_OWN);
-    left += (uint32_t)__builtin_popcountll(seen[0]);
-    if (left != total)
-        sim_wrong(w, "side %d: %u of %u pieces are accounted for", (int)(side - w->side), left, total);
-}
-
-static void look(struct sim_world *w)
-{
-    for (int s = 0; s < SIM_SIDES; s++)
-        look_at_slab(w, &w->side[s]);
-}
-
 /* ---- faults ---- */
 
 static void kill_end(struct sim_end *end, int stopped)
@@ -174,15 +121,17 @@ static void flip_bit(struct sim_end *end)
     struct sim_world *w = end->world;
     const struct sim_op *op = end->comm != NULL && end->open > 0 ? &end->op[sim_below(w, end->open)] : NULL;
     const struct gw_req *req = op ? op->req : NULL;
+    const struct sim_msg *m;
     unsigned i;
 
-    if (end->is_send || op == NULL || req->state != GW_REQ_MOVE)
+    if (end->is_send || op == NULL || req->state != GW_REQ_MOVE || atomic_load(&end->comm->torn))
         return;
     i = (unsigned)sim_below(w, req->r.n);
+    m = &end->msg[end->group[op->what].first + i];
     if (sim_percent(w, 50) && req->r.pieces > 0)
         flip(w, end->comm->lent[req->index * GW_PIECES_MAX].piece.base + GW_HEAD_BYTES, w->conf.chunk_bytes / 4);
     else if (!req->r.buf[i].done)
-        flip(w, req->r.buf[i].data, end->msg[end->group[op->what].first + i].size);
+        flip(w, m->dst.at, (uint32_t)gw_min_u64(m->size, m->dst.cap));
 }
 
 static void fault_now(struct sim_world *w, enum sim_fault fault, struct sim_end *end)
@@ -227,7 +176,7 @@ static void set_now(struct sim_world *w, uint64_t now)
 
 static int naps(const struct sim_world *w, const struct sim_end *end)
 {
-    return !sim_host_through(end) && end->next_ns > w->now + end->period_ns;
+    return !sim_host_through(end) && end->nap_until_ns > w->now;
 }
 
 /* Has every host that is awake polled a few times since anything happened, or since the last skip? */
@@ -252,7 +201,7 @@ static void skip_idle(struct sim_world *w)
     due = gw_min_u64(gw_loop_next_due(w->net), gw_min_u64(sim_jobs_due(w), sim_words_due(w)));
     for (unsigned i = 0; i < w->ends; i++)
         if (naps(w, &w->end[i]))
-            due = gw_min_u64(due, w->end[i].next_ns);
+            due = gw_min_u64(due, w->end[i].nap_until_ns);
     if (due == UINT64_MAX)
         due = w->skips++ < 100 ? w->now : w->now + 50 * NS_PER_MS;
     for (unsigned i = 0; i < w->ends; i++) {
@@ -296,11 +245,11 @@ static void step(struct sim_world *w, struct sim_end *host)
         host->next_ns = w->now + 1 + sim_below(w, patience(host)) + host->pause_ns;
         host->pause_ns = 0;
         if (w->conf.nap_ns > 0 && sim_percent(w, 1))
-            host->next_ns += sim_below(w, w->conf.nap_ns);
+            host->next_ns = host->nap_until_ns = host->next_ns + sim_below(w, w->conf.nap_ns);
         skip_idle(w);
     }
     if (w->step % STEPS_A_LOOK == 0)
-        look(w);
+        sim_look(w);
 }
 
 static void turn(struct sim_world *w)
@@ -319,64 +268,13 @@ static void turn(struct sim_world *w)
     }
 }
 
-/* ---- judged ---- */
-
-static void judge_memory(struct sim_world *w)
-{
-    for (unsigned i = 0; i < w->msgs; i++)
-        if (!sim_buf_whole(&w->msg[i].src) || !sim_buf_whole(&w->msg[i].dst))
-            sim_wrong(w, "message %u of %u bytes: its memory changed where nothing was offered", i, w->msg[i].size);
-}
-
-/* Each comm prints its root cause once; with a ctx, each side does. */
-static void judge_lines(struct sim_world *w)
-{
-    unsigned of_side[SIM_SIDES] = { 0 }, broke[SIM_SIDES] = { 0 };
-
-    for (unsigned i = 0; i < w->ends; i++) {
-        struct sim_end *end = &w->end[i];
-        unsigned s = (unsigned)(end->side - w->side), must = end->err != GW_OK && end->life != SIM_DEAD;
-        of_side[s] += end->lines, broke[s] += must;
-        if (w->conf.alone && (end->lines > 1 || end->lines < must))
-            sim_wrong(w, "end %u failed with %s and printed %u lines", end->index, gw_err_name(end->err), end->lines);
-    }
-    for (int s = 0; s < SIM_SIDES && !w->conf.alone; s++)
-        if (of_side[s] > 1 || (broke[s] > 0 && of_side[s] == 0))
-            sim_wrong(w, "side %d: %u comms failed and printed %u lines", s, broke[s], of_side[s]);
-}
-
-static void judge_peace(struct sim_world *w)
-{
-    for (unsigned i = 0; i < w->ends; i++) {
-        const struct sim_end *end = &w->end[i];
-        if (end->err != GW_OK || end->lines > 0)
-            sim_wrong(w, "end %u fails without a fault: %s %.150s", i, gw_err_name(end->err), end->line);
-        else if (end->ended != end->msgs)
-            sim_wrong(w, "end %u: %u of %u messages", i, end->ended, end->msgs);
-    }
-}
-
-static void judge(struct sim_world *w)
-{
-    struct gw_loop_stats stats;
-
-    gw_loop_stats(w->net, &stats);
-    if ((w->conf.loop.caps & GW_LANE_FENCED) && stats.no_receive > 0)
-        sim_wrong(w, "%llu puts found no receive posted", (unsigned long long)stats.no_receive);
-    if (stats.refused > 0)
-        sim_wrong(w, "%llu puts were refused, %llu of them misplaced", (unsigned long long)stats.refused,
-                  (unsigned long long)stats.misplaced);
-    judge_memory(w);
-    judge_lines(w);
-    if (w->faulted == SIM_NO_FAULT && w->conf.trouble[0].fault != SIM_OVERSIZE)
-        judge_peace(w);
-}
+/* ---- from beginning to end ---- */
 
 static void unmake(struct sim_world *w)
 {
     for (unsigned i = 0; i < w->ends; i++)
         sim_host_free(&w->end[i]);
-    look(w);
+    sim_look(w);
     for (int s = 0; s < SIM_SIDES; s++)
         gw_slab_free(w->side[s].slab);
 }
@@ -391,7 +289,7 @@ int sim_run(uint64_t seed, int loud, char wrong[256])
     make(w);
     turn(w);
     unmake(w);
-    judge(w);
+    sim_judge(w);
     gw_loop_net_free(w->net);
     memcpy(wrong, w->wrong, sizeof w->wrong);
     free(w);

@@ -143,7 +143,7 @@ static void silence(void **state)
     gw_control_tick(&c, 229ull * S, 0);
     assert_int_equal(ends_said.at, 0);
     gw_control_tick(&c, 231ull * S, 0);
-    assert_true(ends_was_said("recv here:1 waits for there:2: requests=2 silent_ms=31000"));
+    assert_true(ends_was_said("stall: local=\"recv here:1\" peer=\"there:2\" open=2 silent_ms=31000"));
     gw_control_tick(&c, 900ull * S, 1); /* we were stopped ourselves: all begins anew */
     gw_control_tick(&c, 959ull * S, 0);
     assert_int_equal(atomic_load(&w.signs), 0);
@@ -229,7 +229,7 @@ static void stopped_peer(void **state)
     assert_int_equal(kill(pid, SIGSTOP), 0);
     ends_wait_sign(&e, GW_SIGN_STALL);
     assert_true(e.w.age_ms >= 300);
-    assert_true(ends_was_said("send here:1 waits for there:2: requests=3"));
+    assert_true(ends_was_said("stall: local=\"send here:1\" peer=\"there:2\" open=3"));
     kill(pid, SIGKILL);
     ends_wait_sign(&e, GW_SIGN_EOF);
     waitpid(pid, NULL, 0);
@@ -250,7 +250,7 @@ static void living_peer(void **state)
     accept_one(door, &conf, &e);
     atomic_store(&e.w.outstanding, 1);
     assert_int_equal(kill(pid, SIGSTOP), 0);
-    ends_wait_said("waits for there:2");
+    ends_wait_said("peer=\"there:2\"");
     assert_int_equal(kill(pid, SIGCONT), 0);
     ends_wait_said("answers again after"); /* only an answer to our question can bring this line */
     assert_int_equal(atomic_load(&e.w.signs), 0);
