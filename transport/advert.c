@@ -93,7 +93,7 @@ void gw_grant_write(uint8_t out[GW_GRANT_BYTES], const struct gw_grant *g)
 
 void gw_landed_write(uint8_t out[GW_LANDED_BYTES], const struct gw_landed *l)
 {
-    gw_put32(out, GW_MSG_LANDED | (uint32_t)l->busy << 8);
+    gw_put32(out, GW_MSG_LANDED);
     gw_put32(out + 4, l->decode_ns_kib);
     gw_put64(out + 8, l->bytes);
     gw_put64(out + 16, l->puts);
@@ -205,9 +205,8 @@ gw_err gw_grant_read(const uint8_t *in, uint32_t len, struct gw_grant *g)
 
 gw_err gw_landed_read(const uint8_t *in, uint32_t len, struct gw_landed *l)
 {
-    if (len != GW_LANDED_BYTES || in[0] != GW_MSG_LANDED || in[1] > 100 || !gw_zero(in + 2, 2))
+    if (len != GW_LANDED_BYTES || gw_get32(in) != GW_MSG_LANDED)
         return GW_E_PROTO;
-    l->busy = in[1];
     l->decode_ns_kib = gw_get32(in + 4);
     l->bytes = gw_get64(in + 8);
     l->puts = gw_get64(in + 16);

@@ -36,7 +36,6 @@ struct gw_grant {
 
 struct gw_landed {
     uint64_t bytes, puts;   /* running totals since the comm began; puts counts end records too */
-    uint8_t busy;           /* percent of its time that the receiver's host thread had work, 0 to 100 */
     uint32_t decode_ns_kib; /* nanoseconds to decode a KiB; 0: nothing was decoded yet */
 };
 

@@ -57,7 +57,7 @@ static int worth_cutting(struct gw_comm *comm, struct gw_req *req)
     req->s.view = (uint8_t)gw_view_pick(req->s.data, req->s.size, &pays);
     if (pays || comm->is.mode == GW_POLICY_ALWAYS)
         return 1;
-    gw_policy_encoded(&comm->policy, req->s.size, 0, 0, 0);
+    gw_policy_encoded(&comm->policy, &(struct gw_encoded){ .bytes = req->s.size });
     return 0;
 }
 
@@ -185,11 +185,13 @@ void gw_chunk_code(struct gw_comm *comm)
 static void took(struct gw_comm *comm, struct gw_cell *cell)
 {
     struct gw_job *job = &cell->job;
-    uint64_t run = job->end_ns - job->start_ns;
+    struct gw_encoded e = { .bytes = job->src_len, .wire = job->err == GW_OK ? job->out_len : 0,
+                            .wait_ns = job->start_ns - job->post_ns, .run_ns = job->end_ns - job->start_ns,
+                            .cpu_ns = job->cpu_ns };
 
-    gw_stat_add(&gw_stat->encode_ns, run);
+    gw_stat_add(&gw_stat->encode_ns, job->cpu_ns);
     gw_stat_add(&gw_stat->encode_bytes, job->src_len);
-    gw_policy_encoded(&comm->policy, job->src_len, job->start_ns - job->post_ns, run, job->err == GW_OK);
+    gw_policy_encoded(&comm->policy, &e);
     if (job->err != GW_OK) {
         /* the peer's piece was only reserved */
         advert_of(comm, cell->req)->used[cell->peer_piece]--;

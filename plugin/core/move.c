@@ -127,31 +127,19 @@ static int is_broken(const struct gw_comm *comm)
 /* A call without work is an empty poll of the lane; one that took longer moved bytes inside of it, or was preempted. */
 enum { EMPTY_POLL_NS = 4000 };
 
-static _Thread_local uint64_t busy_ns;
-
-uint64_t gw_thread_busy_ns(void)
-{
-    return busy_ns;
-}
-
-/* Two clock reads are a part of a small message's price: only where the answer decides something or somebody reads it. */
+/* Two clock reads are a part of a small message's price: only where somebody reads the counter. */
 static uint64_t clock_in(struct gw_comm *comm)
 {
     comm->worked = 0;
-    return gw_stat_watched || comm->is.mode == GW_POLICY_AUTO ? gw_max_u64(gw_comm_now(comm), 1) : 0;
+    return gw_stat_watched ? gw_max_u64(gw_comm_now(comm), 1) : 0;
 }
 
 static void clock_out(struct gw_comm *comm, uint64_t since)
 {
-    uint64_t ns;
+    uint64_t ns = since != 0 ? gw_comm_now(comm) - since : 0;
 
-    if (since == 0)
-        return;
-    ns = gw_comm_now(comm) - since;
-    if (comm->worked == 0 && ns < EMPTY_POLL_NS)
-        return;
-    busy_ns += ns;
-    gw_stat_add(&gw_stat->host_ns, ns);
+    if (since != 0 && (comm->worked > 0 || ns >= EMPTY_POLL_NS))
+        gw_stat_add(&gw_stat->host_ns, ns);
 }
 
 /* ---- send ---- */
@@ -209,11 +197,12 @@ static gw_err start_send(struct gw_comm *comm, const void *data, size_t size, in
                                .data = data, .size = (uint32_t)size, .mem = mem };
     hold(mem);
     if (comm->outstanding == 0)
-        gw_policy_begins(&comm->policy, gw_comm_now(comm), busy_ns);
+        gw_policy_begins(&comm->policy, gw_comm_now(comm));
     begin(comm, req);
     consume(comm, ad, buffer);
     gw_chunk_plan(comm, req);
     gw_req_to(req, GW_REQ_MOVE);
+    GW_PHASE(match);
     gw_send_progress(comm);
     *req_p = req;
     return GW_OK;
@@ -307,8 +296,9 @@ static gw_err start_recv(struct gw_comm *comm, int n, void *const *data, const s
     borrow_pieces(comm, req);
     open_slot(comm, req);
     if (comm->outstanding == 0)
-        gw_policy_begins(&comm->policy, gw_comm_now(comm), busy_ns);
+        gw_policy_begins(&comm->policy, gw_comm_now(comm));
     begin(comm, req);
+    GW_PHASE(post);
     gw_recv_progress(comm);
     *req_p = req;
     return GW_OK;

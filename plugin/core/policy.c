@@ -13,8 +13,7 @@ enum {
     GUESS_NS_KIB = 1000,      /* about 1 GB/s, until a codec has run */
     SKIP_FIRST = 8,
     SKIP_MAX = 1024,
-    CROWDED = 50,             /* percent: a host thread this busy is what limits, not the link */
-    FAST = 20,                /* percent: a link that takes a codec's and a decoder's time this much */
+    GUESS_SAVED = 256,        /* of 1024, until something was coded */
     PAUSE_NS = 8000000,
     NS_PER_S = 1000000000
 };
@@ -26,6 +25,8 @@ void gw_policy_init(struct gw_policy *p, enum gw_policy_mode mode, uint32_t chun
     p->chunk_bytes = chunk_bytes;
     p->window_fixed = window_fixed;
     p->encode_ns_kib = p->decode_ns_kib = GUESS_NS_KIB;
+    p->cpu_ns_kib = GUESS_NS_KIB;
+    p->saved = GUESS_SAVED;
     p->skip_next = SKIP_FIRST;
     gw_trial_init(&p->trial);
 }
@@ -129,38 +130,32 @@ int gw_policy_cover(const struct gw_policy *p, uint64_t backlog)
     return bytes_in(p->rate_max, held + held / 4) <= backlog;
 }
 
-/* On a link that is slow for the codec W and Cover decide alone: they are right, at once.  Where the two are of one speed,
- * or a host thread is what limits, CPU decides, and only a trial can tell. */
-static int crowded(const struct gw_policy *p)
+/* Were codec and transport to share one core, coding a byte would take its CPU time twice (encode and decode) from a link that
+ * it saves the time of `saved` bytes.  As long as that is a gain W and Cover decide alone: they are right, at once.  Beyond,
+ * what cores there are decides, and only a trial can tell. */
+static int on_trial(const struct gw_policy *p)
 {
-    uint64_t ns_kib = p->encode_ns_kib + p->decode_ns_kib;
-
-    if (p->load.share >= CROWDED || p->peer_busy >= CROWDED)
-        return 1;
-    return bytes_in(p->rate_max, ns_kib) * 100 >= (uint64_t)FAST * 1024;
+    return bytes_in(p->rate_max, 2 * p->cpu_ns_kib) > p->saved;
 }
 
-void gw_policy_peer(struct gw_policy *p, uint8_t busy, uint32_t decode_ns_kib)
+void gw_policy_peer(struct gw_policy *p, uint32_t decode_ns_kib)
 {
-    p->peer_busy = busy;
     if (decode_ns_kib != 0)
         p->decode_ns_kib = decode_ns_kib;
 }
 
 /* A sender that outruns its receiver's window has nothing outstanding many times in an epoch, and what it waits for then may be
  * the very codec that is on trial: only a pause of the host itself begins a new epoch. */
-void gw_policy_begins(struct gw_policy *p, uint64_t now_ns, uint64_t busy_ns)
+void gw_policy_begins(struct gw_policy *p, uint64_t now_ns)
 {
     if (p->idle_ns != 0 && now_ns - p->idle_ns >= PAUSE_NS)
         gw_trial_idle(&p->trial);
     p->idle_ns = 0;
-    gw_load_begin(&p->load, now_ns, busy_ns);
 }
 
-void gw_policy_done(struct gw_policy *p, uint64_t size, uint32_t outstanding, uint64_t now_ns, uint64_t busy_ns)
+void gw_policy_done(struct gw_policy *p, uint64_t size, uint32_t outstanding, uint64_t now_ns)
 {
-    gw_load_look(&p->load, now_ns, busy_ns);
-    if (p->mode != GW_POLICY_AUTO || !crowded(p))
+    if (p->mode != GW_POLICY_AUTO || !on_trial(p))
         gw_trial_idle(&p->trial);
     else
         gw_trial_done(&p->trial, size, outstanding, now_ns);
@@ -178,7 +173,7 @@ int gw_policy_try(struct gw_policy *p)
         p->skip--;
         return 0;
     }
-    return !crowded(p) || p->trial.mode == GW_TRIAL_CODE;
+    return !on_trial(p) || p->trial.mode == GW_TRIAL_CODE;
 }
 
 static uint64_t average(uint64_t old, uint64_t sample, uint32_t seen)
@@ -186,26 +181,37 @@ static uint64_t average(uint64_t old, uint64_t sample, uint32_t seen)
     return seen == 0 ? sample : (old * 7 + sample) / 8;
 }
 
+static uint64_t per_kib(uint64_t ns, uint64_t bytes)
+{
+    return gw_max_u64(ns * 1024 / gw_max_u64(bytes, 1), 1);
+}
+
 void gw_policy_decoded(struct gw_policy *p, uint64_t bytes, uint64_t run_ns)
 {
-    uint64_t ns_kib = gw_max_u64(run_ns * 1024 / gw_max_u64(bytes, 1), 1);
-
-    p->decode_ns_kib = average(p->decode_ns_kib, ns_kib, p->jobs_seen);
+    p->decode_ns_kib = average(p->decode_ns_kib, per_kib(run_ns, bytes), p->jobs_seen);
     if (p->jobs_seen < UINT32_MAX)
         p->jobs_seen++;
 }
 
-void gw_policy_encoded(struct gw_policy *p, uint64_t bytes, uint64_t wait_ns, uint64_t run_ns, int shrank)
+static void shrank(struct gw_policy *p, const struct gw_encoded *e)
 {
-    if (shrank) {
-        uint64_t ns_kib = gw_max_u64(run_ns * 1024 / gw_max_u64(bytes, 1), 1);
-        p->encode_ns_kib = average(p->encode_ns_kib, ns_kib, p->jobs_seen);
-        p->skip_next = SKIP_FIRST;
+    uint64_t saved = e->wire < e->bytes ? (e->bytes - e->wire) * 1024 / e->bytes : 0;
+
+    p->encode_ns_kib = average(p->encode_ns_kib, per_kib(e->run_ns, e->bytes), p->jobs_seen);
+    p->cpu_ns_kib = average(p->cpu_ns_kib, per_kib(e->cpu_ns, e->bytes), p->jobs_seen);
+    p->saved = (uint32_t)average(p->saved, saved, p->jobs_seen);
+    p->skip_next = SKIP_FIRST;
+}
+
+void gw_policy_encoded(struct gw_policy *p, const struct gw_encoded *e)
+{
+    if (e->wire != 0) {
+        shrank(p, e);
     } else {
         p->skip = p->skip_next;
         p->skip_next = p->skip_next < SKIP_MAX ? p->skip_next * 2 : SKIP_MAX;
     }
-    p->wait_ns = average(p->wait_ns, wait_ns, p->jobs_seen);
+    p->wait_ns = average(p->wait_ns, e->wait_ns, p->jobs_seen);
     if (p->jobs_seen < UINT32_MAX)
         p->jobs_seen++;
 }

@@ -29,9 +29,9 @@ struct gw_policy {
     uint32_t jobs_seen, ahead;
     /* bytes that do not shrink: how many chunks to leave out, and how many next time */
     uint32_t skip, skip_next;
-    /* cores that codec and transport both want */
-    struct gw_load load;
-    uint8_t peer_busy;
+    /* where coding a byte may cost more time than it saves the link */
+    uint64_t cpu_ns_kib; /* of an encode */
+    uint32_t saved;      /* share of the bytes that coding saves, in 1/1024 */
     struct gw_trial trial;
     uint64_t idle_ns; /* since when nothing is outstanding; 0: something is */
 };
@@ -52,14 +52,17 @@ void gw_policy_ahead(struct gw_policy *p, uint32_t chunks);
 /* Is the next chunk worth a try?  Counts down what was decided after chunks that did not shrink. */
 int gw_policy_try(struct gw_policy *p);
 
-/* What the peer tells with its totals. */
-void gw_policy_peer(struct gw_policy *p, uint8_t busy, uint32_t decode_ns_kib);
-/* The first send after idleness; a send of size bytes is done and `outstanding` are left.  busy_ns: of this thread. */
-void gw_policy_begins(struct gw_policy *p, uint64_t now_ns, uint64_t busy_ns);
-void gw_policy_done(struct gw_policy *p, uint64_t size, uint32_t outstanding, uint64_t now_ns, uint64_t busy_ns);
+/* What the peer tells with its totals; 0: it does not know. */
+void gw_policy_peer(struct gw_policy *p, uint32_t decode_ns_kib);
+/* The first send after idleness; a send of size bytes is done and `outstanding` are left. */
+void gw_policy_begins(struct gw_policy *p, uint64_t now_ns);
+void gw_policy_done(struct gw_policy *p, uint64_t size, uint32_t outstanding, uint64_t now_ns);
 
 /* Receiver: one decode came back. */
 void gw_policy_decoded(struct gw_policy *p, uint64_t bytes, uint64_t run_ns);
-/* One encode came back: wait and run time, and whether it shrank. */
-void gw_policy_encoded(struct gw_policy *p, uint64_t bytes, uint64_t wait_ns, uint64_t run_ns, int shrank);
+/* One encode came back: bytes became `wire` bytes (0: they do not shrink), after so long a wait, in so much time and CPU. */
+struct gw_encoded {
+    uint64_t bytes, wire, wait_ns, run_ns, cpu_ns;
+};
+void gw_policy_encoded(struct gw_policy *p, const struct gw_encoded *e);
 #endif

@@ -55,6 +55,7 @@ static void say_offer(struct gw_comm *comm, struct gw_req *req)
         return;
     req->r.unsaid = 0;
     gw_req_to(req, GW_REQ_MOVE);
+    GW_PHASE(offer);
 }
 
 /* ---- what has landed ---- */
@@ -118,6 +119,7 @@ static void end_landed(struct gw_comm *comm, struct gw_req *req, struct gw_recv_
     }
     b->ends = e.ends, b->total = e.total, b->coded = e.coded, b->hash = e.hash;
     b->ends_come++;
+    GW_PHASE(end);
     /* a FENCED lane reports no plain put: the end says what its path carried */
     if ((comm->is.lane->caps & GW_LANE_FENCED) || !GW_RULE(2))
         add_bytes(comm, req, b, &b->raw, e.raw);
@@ -155,13 +157,14 @@ static void frame_landed(struct gw_comm *comm, struct gw_req *req, struct gw_rec
     req->r.jobs++;
     comm->decoding++;
     start_decode(comm, cell);
+    GW_PHASE(frame);
 }
 
 static void decoded(struct gw_comm *comm, struct gw_cell *cell)
 {
     struct gw_req *req = cell->req;
 
-    gw_stat_add(&gw_stat->decode_ns, cell->job.end_ns - cell->job.start_ns);
+    gw_stat_add(&gw_stat->decode_ns, cell->job.cpu_ns);
     gw_stat_add(&gw_stat->decode_bytes, cell->length);
     gw_policy_decoded(&comm->policy, cell->length, cell->job.end_ns - cell->job.start_ns);
     cell->state = GW_CELL_FREE;
@@ -208,6 +211,7 @@ static void grant(struct gw_comm *comm, struct gw_req *req)
         cell->granted += cell->ungranted;
         cell->ungranted = 0;
     }
+    GW_PHASE(grant);
 }
 
 /* ---- done ---- */
@@ -257,14 +261,13 @@ static void tell_landed(struct gw_comm *comm)
     if (l.puts == comm->told_puts ||
         (!comm->tell && l.bytes - comm->told_bytes < comm->is.agreed.chunk_bytes))
         return;
-    gw_load_look(&comm->policy.load, gw_comm_now(comm), gw_thread_busy_ns());
-    l.busy = p->load.share;
     l.decode_ns_kib = p->jobs_seen > 0 ? (uint32_t)gw_min_u64(p->decode_ns_kib, UINT32_MAX) : 0;
     gw_landed_write(bytes, &l);
     if (say(comm, bytes, sizeof bytes) != GW_OK)
         return;
     comm->told_bytes = l.bytes, comm->told_puts = l.puts;
     comm->tell = 0;
+    GW_PHASE(count);
 }
 
 static void close_slot(struct gw_comm *comm, struct gw_req *req)
@@ -279,6 +282,7 @@ static void end_if_done(struct gw_comm *comm, struct gw_req *req)
 {
     if (!all_done(&req->r) || comm->told_puts < req->r.mark_puts)
         return;
+    GW_PHASE(done);
     close_slot(comm, req);
     gw_stat_add(&gw_stat->recvs, 1);
     for (int i = 0; i < req->r.n; i++)
@@ -321,6 +325,7 @@ static void put_landed(struct gw_comm *comm, const struct gw_event *ev)
     if (ev->head.kind != GW_PUT_END) {
         comm->landed_bytes += ev->len;
         gw_stat_add(&gw_stat->wire_recved, ev->len);
+        GW_PHASE(move);
     }
     switch (ev->head.kind) {
     case GW_PUT_RAW:

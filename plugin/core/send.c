@@ -47,6 +47,7 @@ static gw_err post(struct gw_comm *comm, struct gw_req *req, struct gw_put *put,
         gw_policy_posted(&comm->policy, put->len, gw_comm_now(comm)), gw_stat_add(&gw_stat->wire_sent, put->len);
     s->mark_puts = comm->posted_puts;
     s->mark_bytes = comm->policy.posted;
+    GW_PHASE(move);
     return GW_OK;
 }
 
@@ -118,6 +119,7 @@ static gw_err post_frame(struct gw_comm *comm, struct gw_cell *cell)
         return err;
     req->s.coded++;
     cell->state = GW_CELL_POSTED;
+    GW_PHASE(frame);
     gw_stat_add(&gw_stat->chunks_coded, 1);
     return GW_OK;
 }
@@ -239,6 +241,7 @@ static void post_end(struct gw_comm *comm, struct gw_req *req)
         if (post(comm, req, &put, NO_CELL) != GW_OK)
             return;
         s->ends_left &= (uint8_t)~(1u << p);
+        GW_PHASE(end);
     }
 }
 
@@ -256,10 +259,11 @@ static void end_if_done(struct gw_comm *comm, struct gw_req *req)
 
     if (!s->cut || s->ends_left != 0 || s->unsent != 0 || !landed(comm, s))
         return;
+    GW_PHASE(done);
     gw_stat_add(&gw_stat->sends, 1);
     gw_stat_add(&gw_stat->raw_sent, s->size);
     gw_req_end(req, GW_OK);
-    gw_policy_done(&comm->policy, s->size, comm->outstanding, gw_comm_now(comm), gw_thread_busy_ns());
+    gw_policy_done(&comm->policy, s->size, comm->outstanding, gw_comm_now(comm));
 }
 
 void gw_send_progress(struct gw_comm *comm)
@@ -324,6 +328,7 @@ static void offered(struct gw_comm *comm, const struct gw_event *ev)
     ad->unmatched = (uint8_t)((1u << o.buffers) - 1);
     for (int i = 0; i < GW_PIECES_MAX; i++)
         ad->granted[i] = 1, ad->used[i] = 0;
+    GW_PHASE(offer);
 }
 
 static void granted(struct gw_comm *comm, const struct gw_event *ev)
@@ -351,6 +356,7 @@ static void granted(struct gw_comm *comm, const struct gw_event *ev)
         if ((int32_t)(g.count[i] - ad->granted[i]) > 0)
             ad->granted[i] = g.count[i];
     }
+    GW_PHASE(grant);
 }
 
 static void landed_told(struct gw_comm *comm, const struct gw_event *ev)
@@ -364,7 +370,8 @@ static void landed_told(struct gw_comm *comm, const struct gw_event *ev)
     }
     comm->landed_puts = gw_max_u64(comm->landed_puts, l.puts);
     gw_policy_landed(&comm->policy, l.bytes, gw_comm_now(comm));
-    gw_policy_peer(&comm->policy, l.busy, l.decode_ns_kib);
+    gw_policy_peer(&comm->policy, l.decode_ns_kib);
+    GW_PHASE(count);
 }
 
 static void told(struct gw_comm *comm, const struct gw_event *ev)

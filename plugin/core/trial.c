@@ -2,33 +2,12 @@
 #include "trial.h"
 
 enum {
-    LOOK_NS = 5000000,
     EPOCH_NS = 16000000, EPOCH_BYTES = 4 << 20, /* shorter ones measure the scheduler */
     PROBE_NS = 8000000, PROBE_BYTES = 2 << 20,  /* of the way that is probably slower */
     REST_FIRST = 32,                            /* a probe costs at most 2 % of what it can lose */
     REST_MAX = 512,
     CODE_GAIN_PERCENT = 103                     /* less is not worth the CPU */
 };
-
-/* ---- how busy ---- */
-
-void gw_load_begin(struct gw_load *l, uint64_t now_ns, uint64_t busy_ns)
-{
-    l->since_ns = now_ns;
-    l->since_busy_ns = busy_ns;
-}
-
-void gw_load_look(struct gw_load *l, uint64_t now_ns, uint64_t busy_ns)
-{
-    uint64_t ns = now_ns - l->since_ns, busy = busy_ns - l->since_busy_ns;
-
-    if (ns < LOOK_NS)
-        return;
-    l->share = (uint8_t)(busy >= ns ? 100 : busy * 100 / ns);
-    gw_load_begin(l, now_ns, busy_ns);
-}
-
-/* ---- which way is faster ---- */
 
 void gw_trial_init(struct gw_trial *t)
 {

@@ -5,16 +5,6 @@
 
 #include <stdint.h>
 
-/* How busy a thread is: share of its time, in percent, over the last few milliseconds with work outstanding. */
-struct gw_load {
-    uint64_t since_ns, since_busy_ns;
-    uint8_t share;
-};
-
-/* busy_ns: running total of the thread that calls. */
-void gw_load_begin(struct gw_load *l, uint64_t now_ns, uint64_t busy_ns); /* work begins after idleness */
-void gw_load_look(struct gw_load *l, uint64_t now_ns, uint64_t busy_ns);
-
 enum { GW_TRIAL_RAW = 0, GW_TRIAL_CODE = 1 };
 
 struct gw_trial {

@@ -25,7 +25,7 @@ struct gw_job {
     size_t dst_cap; /* DECODE: the exact length */
     size_t out_len; /* ENCODE: of the frame */
     gw_err err;     /* GW_OK, GW_RAW, or a failure */
-    uint64_t post_ns, start_ns, end_ns;
+    uint64_t post_ns, start_ns, end_ns, cpu_ns;
 };
 
 /* Time, jobs: what a comm is given of the world, so that a simulator can be one. */

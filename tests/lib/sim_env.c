@@ -147,6 +147,7 @@ static void run_job(struct sim_side *side, unsigned i)
     gw_job_run(v.job, scratch(), now_ns, side);
     v.job->start_ns = v.start;
     v.job->end_ns = v.due;
+    v.job->cpu_ns = v.due - v.start;
 }
 
 void sim_jobs_run(struct sim_world *w)

@@ -1,4 +1,4 @@
-/* test_trial.c - which way is kept, how seldom the other is tried, and what a busy thread is. */
+/* test_trial.c - which way is kept, and how seldom the other is tried. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -96,20 +96,6 @@ static void sends_of_the_mode_before_do_not_count(void **state)
     assert_int_equal(t.bytes, 0);
 }
 
-static void load_is_busy_over_wall(void **state)
-{
-    struct gw_load l = { 0 };
-
-    (void)state;
-    gw_load_begin(&l, 100 * MS, 7 * MS);
-    gw_load_look(&l, 104 * MS, 11 * MS); /* too short to say */
-    assert_int_equal(l.share, 0);
-    gw_load_look(&l, 110 * MS, 10 * MS);
-    assert_int_equal(l.share, 30);
-    gw_load_look(&l, 120 * MS, 30 * MS); /* another thread's total: bounded */
-    assert_int_equal(l.share, 100);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -118,7 +104,6 @@ int main(void)
         cmocka_unit_test(a_gain_of_two_percent_is_not_worth_the_cpu),
         cmocka_unit_test(a_change_is_found_again),
         cmocka_unit_test(sends_of_the_mode_before_do_not_count),
-        cmocka_unit_test(load_is_busy_over_wall),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
