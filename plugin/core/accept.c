@@ -14,6 +14,8 @@ struct gw_listener {
     struct gw_dev *dev;
     struct gw_door *door;
     struct gw_pending *arrival; /* its hello was right; not yet a comm */
+    uint64_t since_ns;          /* of the first accept */
+    int told;                   /* that nobody came */
     uint8_t token[GW_TOKEN_BYTES];
 };
 
@@ -81,6 +83,7 @@ static gw_err welcome(struct gw_listener *l, struct gw_guest *guest, const struc
     }
     if (err == GW_OK) {
         p->stage = GW_PENDING_ANSWER;
+        GW_PHASE(hello);
         l->arrival = p;
         return GW_OK;
     }
@@ -107,6 +110,24 @@ static gw_err step_accept(struct gw_pending *p, struct gw_comm **comm_p)
     return gw_pending_join(p, comm_p);
 }
 
+/* No error, for a peer may be slow; but a rank whose peer is dead, or uses another transport, has nothing else to say. */
+static void say_nobody_came(struct gw_listener *l)
+{
+    uint64_t now = gw_now_ns(), age_ms;
+
+    if (l->since_ns == 0)
+        l->since_ns = now;
+    age_ms = (now - l->since_ns) / 1000000;
+    if (l->told || age_ms < gw_proc.conf.connect_timeout_ms)
+        return;
+    l->told = 1;
+    gw_log(l->ctx->log, GW_LOG_ERROR,
+           "gradwire " GW_VERSION " stall: op=accept local=\"%s pid %d %s\" age_ms=%llu: no rank has connected yet, waiting on. "
+           "Next: see that the rank before this one runs, that it uses gradwire too (NCCL_NET=gradwire on every rank), and "
+           "that no firewall stands between (GRADWIRE_PORTS sets the ports)", gw_proc.host, (int)getpid(), l->dev->net.name,
+           (unsigned long long)age_ms);
+}
+
 gw_err gw_accept(struct gw_listener *l, struct gw_comm **comm_p)
 {
     struct gw_guest *guest;
@@ -118,6 +139,8 @@ gw_err gw_accept(struct gw_listener *l, struct gw_comm **comm_p)
         err = gw_door_poll(l->door, &guest, &theirs);
         if (err == GW_OK)
             err = welcome(l, guest, &theirs);
+        else if (err == GW_AGAIN)
+            say_nobody_came(l);
         if (err != GW_OK)
             return err;
     }

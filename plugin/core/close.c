@@ -86,9 +86,12 @@ void gw_comm_close(struct gw_comm *comm)
     pthread_mutex_lock(&comm->ctx->lock);
     gw_list_remove(&comm->link);
     pthread_mutex_unlock(&comm->ctx->lock);
+    GW_PHASE(bye);
     say_goodbye(comm);
+    GW_PHASE(shut);
     if (taken)
         gw_comm_down(comm);
+    GW_PHASE(return);
     gw_list_each_safe (node, tmp, &comm->mems) {
         struct gw_mem *mem = gw_list_of(node, struct gw_mem, link);
         comm->is.lane->ops->dereg(comm->is.lane_dev, &mem->region);
@@ -98,4 +101,5 @@ void gw_comm_close(struct gw_comm *comm)
     gw_comm_free(comm);
     __atomic_fetch_sub(&gw_stat->comms_open, 1, __ATOMIC_RELAXED);
     gw_proc_leave();
+    GW_PHASE(linger);
 }

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include <base/clock.h>
+#include <base/phase.h>
 #include <control.h>
 #include <lane.h>
 #include <slab.h>
@@ -142,7 +143,6 @@ void gw_comm_free(struct gw_comm *comm);
 
 /* ---- move.c, send.c, recv.c: the main path ---- */
 void gw_progress(struct gw_comm *comm);
-uint64_t gw_thread_busy_ns(void); /* what this thread has spent in calls that had work */
 void gw_send_progress(struct gw_comm *comm);
 void gw_send_event(struct gw_comm *comm, const struct gw_event *ev);
 void gw_recv_progress(struct gw_comm *comm);

@@ -14,6 +14,9 @@
 #include "stat.h"
 #include "work.h"
 
+/* How long a lane that failed to join waits for the end of file of a peer that has just died. */
+#define JOIN_GRACE_NS 500000000ull
+
 static uint64_t env_now(void *unused)
 {
     (void)unused;
@@ -83,7 +86,8 @@ gw_err gw_pending_new(struct gw_ctx *ctx, struct gw_dev *dev, int is_send, const
     p->ctx = ctx, p->dev = dev, p->is_send = is_send;
     memcpy(p->token, token, sizeof p->token);
     gw_list_init(&p->link);
-    p->deadline_ns = gw_now_ns() + (uint64_t)gw_proc.conf.connect_timeout_ms * 1000000;
+    p->since_ns = gw_now_ns();
+    p->deadline_ns = p->since_ns + (uint64_t)gw_proc.conf.connect_timeout_ms * 1000000;
     err = make_lane(p);
     if (err != GW_OK) {
         gw_log(ctx->log, GW_LOG_ERROR, "gradwire " GW_VERSION " %s: op=%s local=\"%s pid %d %s\": the lane cannot be made: "
@@ -186,35 +190,64 @@ static gw_err finish(struct gw_pending *p, struct gw_comm **comm_p)
     gw_stat_lane(comm->is.lane->name);
     gw_stat_add(&gw_stat->comms_open, 1);
     *comm_p = comm;
+    GW_PHASE(join);
     return GW_OK;
+}
+
+static const char *what_next(const struct gw_pending *p, gw_err err)
+{
+    if (err == GW_E_VERSION || err == GW_E_SETTING || err == GW_E_REFUSED)
+        return "give both hosts the same gradwire and the same settings";
+    if (err == GW_E_LANE)
+        return "give both hosts the same GRADWIRE_UCX_TLS, and interfaces that reach each other (GRADWIRE_IFNAME)";
+    if (err == GW_E_PEER && p->stage == GW_PENDING_JOIN)
+        return "look at the peer's own log for the first error; it exited, was killed, or could not join its lane";
+    return "see that the peer runs gradwire too (NCCL_NET=gradwire on every rank) and that no firewall stands between; "
+           "GRADWIRE_CONNECT_TIMEOUT sets the limit";
 }
 
 gw_err gw_pending_why(const struct gw_pending *p, gw_err err, const char *text)
 {
     const char *peer = p->guest ? gw_guest_peer(p->guest) : "?";
     const char *stop = strchr(".?", text[strlen(text) - (*text != 0)]) ? "" : ".";
+    uint64_t age_ms = (gw_now_ns() - p->since_ns) / 1000000;
+    char who[GW_NAME_MAX] = "";
 
+    if (p->theirs.host[0])
+        snprintf(who, sizeof who, "%.50s pid %u ", p->theirs.host, p->theirs.pid);
     gw_log(p->ctx->log, GW_LOG_ERROR,
-           "gradwire " GW_VERSION " %s: op=%s local=\"%s pid %d %s\" peer=\"%s\": %s%s Next: %s", gw_err_name(err),
-           p->is_send ? "connect" : "accept", gw_proc.host, (int)getpid(), p->dev->net.name, peer, text, stop,
-           err == GW_E_VERSION || err == GW_E_SETTING || err == GW_E_REFUSED
-               ? "give both hosts the same gradwire and the same settings"
-               : "see that the peer runs gradwire too (NCCL_NET=gradwire on every rank) and that no firewall stands between; "
-                 "GRADWIRE_CONNECT_TIMEOUT sets the limit");
+           "gradwire " GW_VERSION " %s: op=%s local=\"%s pid %d %s\" peer=\"%s%s\" age_ms=%llu: %s%s Next: %s",
+           gw_err_name(err), p->is_send ? "connect" : "accept", gw_proc.host, (int)getpid(), p->dev->net.name, who, peer,
+           (unsigned long long)age_ms, text, stop, what_next(p, err));
     return err;
+}
+
+/* Why it will not be; GW_AGAIN: too early to say.  A dying process loses its memory before its sockets, and a lane that cannot
+ * be joined since nobody is there any more says everything but that. */
+static gw_err judge_join(struct gw_pending *p)
+{
+    const char *why = p->lane->why;
+    uint64_t now = gw_now_ns();
+    char text[GW_TEXT_MAX + 64];
+
+    if (gw_guest_left(p->guest)) {
+        snprintf(text, sizeof text, "the peer has gone before the lanes were joined%s%s", why[0] ? "; here: " : "", why);
+        return gw_pending_why(p, GW_E_PEER, text);
+    }
+    if (p->join_err == GW_AGAIN)
+        return now <= p->deadline_ns ? GW_AGAIN : gw_pending_why(p, GW_E_TIMEOUT, "the lane did not come up in time");
+    if (p->join_failed_ns == 0)
+        p->join_failed_ns = now;
+    if (now - p->join_failed_ns < JOIN_GRACE_NS)
+        return GW_AGAIN;
+    return gw_pending_why(p, p->join_err, why[0] ? why : gw_err_text(p->join_err));
 }
 
 gw_err gw_pending_join(struct gw_pending *p, struct gw_comm **comm_p)
 {
-    gw_err err = p->dev->ops->join(p->lane, &p->theirs.blob);
-
-    if (err == GW_AGAIN && gw_now_ns() > p->deadline_ns)
-        return gw_pending_why(p, GW_E_TIMEOUT, "the lane did not come up in time");
-    if (err == GW_AGAIN)
-        return err;
-    if (err != GW_OK)
-        return gw_pending_why(p, err, p->lane->why[0] ? p->lane->why : gw_err_text(err));
-    return finish(p, comm_p);
+    if (p->join_failed_ns == 0)
+        p->join_err = p->dev->ops->join(p->lane, &p->theirs.blob);
+    return p->join_err == GW_OK ? finish(p, comm_p) : judge_join(p);
 }
 
 /* ---- connect ---- */
@@ -252,6 +285,7 @@ static gw_err start_connect(struct gw_ctx *ctx, int dev_index, struct gw_handle 
     gw_list_append(&ctx->pendings, &p->link);
     pthread_mutex_unlock(&ctx->lock);
     *p_p = p;
+    GW_PHASE(dial);
     return GW_OK;
 }
 
@@ -269,6 +303,7 @@ static gw_err step_connect(struct gw_pending *p, struct gw_comm **comm_p)
         if (err != GW_OK)
             return gw_pending_why(p, err, why.text[0] ? why.text : gw_err_text(err));
         p->stage = GW_PENDING_JOIN;
+        GW_PHASE(hello);
     }
     return gw_pending_join(p, comm_p);
 }

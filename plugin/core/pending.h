@@ -18,7 +18,9 @@ struct gw_pending {
     struct gw_lane *lane;
     struct gw_hello mine, theirs;
     struct gw_agreed agreed;
-    uint64_t deadline_ns;
+    uint64_t since_ns, deadline_ns;
+    gw_err join_err;
+    uint64_t join_failed_ns; /* 0: it has not */
 };
 
 /* With its lane made and its hello filled; one line says why not. */
