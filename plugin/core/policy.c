@@ -100,8 +100,8 @@ uint64_t gw_policy_window(const struct gw_policy *p)
         return gw_max_u64(p->window_fixed, p->chunk_bytes);
     if (p->rate_max == 0)
         return gw_max_u64(FIRST_WINDOW, p->chunk_bytes);
-    return gw_max_u64(p->chunk_bytes,
-                      bytes_in(p->rate_max, p->delay_ns + chunk_ns(p->encode_ns_kib, p->chunk_bytes)));
+    /* a chunk more than the link holds: with one too few it idles, is measured slower, and W would follow it down */
+    return p->chunk_bytes + bytes_in(p->rate_max, p->delay_ns + chunk_ns(p->encode_ns_kib, p->chunk_bytes));
 }
 
 void gw_policy_ahead(struct gw_policy *p, uint32_t chunks)

@@ -43,7 +43,7 @@ static void window_is_rate_times_delay_and_encode(void **state)
     (void)state;
     gw_policy_init(&p, GW_POLICY_AUTO, CHUNK, 0);
     p.rate_max = 1000000000, p.delay_ns = 2 * MS, p.encode_ns_kib = 1000;
-    assert_int_equal(gw_policy_window(&p), 2128000); /* 1 byte/ns x (2 ms + 128 us) */
+    assert_int_equal(gw_policy_window(&p), CHUNK + 2128000); /* 1 byte/ns x (2 ms + 128 us), and a chunk */
     p.delay_ns = 1;
     p.rate_max = 1000;
     assert_int_equal(gw_policy_window(&p), CHUNK); /* never less than a chunk */
