@@ -86,7 +86,7 @@ static void run_jobs(struct host *h)
     for (; h->first != h->last && h->job[h->first % JOBS].due <= h->run->link.now; h->first++) {
         struct job *v = &h->job[h->first % JOBS];
         struct gw_job *job = v->job;
-        job->start_ns = v->start, job->end_ns = v->due;
+        job->start_ns = v->start, job->end_ns = v->due, job->cpu_ns = v->due - v->start;
         job->out_len = (size_t)(h->run->cell.r * (double)job->src_len);
         job->err = job->kind == GW_JOB_ENCODE && job->out_len > job->dst_cap ? GW_RAW : GW_OK;
         atomic_store(&job->done, 1);
