@@ -1,4 +1,4 @@
-# gradwire: an RDMA transport for NCCL that sends gradients in fewer bytes.
+# gradwire: a network transport for NCCL that sends gradients in fewer bytes.
 #
 #   make             the plugin, the libraries and the command, in build/
 #   make demo        moves real gradients between two ranks on this machine and says what it cost
@@ -37,7 +37,7 @@ see_compress  := -Iinclude
 see_transport := -Iinclude
 see_core      := -Iinclude -Icompress -Itransport
 see_nccl      := -Iinclude -Iplugin/core
-see_tools     := -I$(B)/include
+see_tools     := -I$(B)/include -DGW_LIBDIR='"$(LIBDIR)"'
 see_tests     := -Iinclude -Icompress -Itransport -Iplugin/core -Iplugin/nccl -Itests/lib -Itools
 
 ucx_cflags  := $(shell pkg-config --cflags ucx 2>/dev/null)
@@ -52,7 +52,10 @@ src_core      := $(sort $(wildcard plugin/core/*.c))
 src_nccl      := $(sort $(wildcard plugin/nccl/*.c))
 src_tools     := $(sort $(wildcard tools/*.c))
 src_testlib   := $(sort $(wildcard tests/lib/*.c))
-src_tests     := $(sort $(wildcard tests/unit/test_*.c tests/prop/prop_*.c tests/sim/sim_*.c tests/abi/abi_*.c tests/e2e/e2e_*.c))
+src_tests     := $(sort $(wildcard tests/unit/test_*.c tests/prop/prop_*.c tests/sim/sim_*.c tests/abi/abi_*.c tests/e2e/e2e_*.c \
+                   tests/faults/fault_*.c))
+# It needs the hooks that TEST=-DGW_PHASES compiles in.
+src_tests     := $(filter-out $(if $(findstring GW_PHASES,$(TEST)),,tests/e2e/e2e_phase.c),$(src_tests))
 src_fuzz      := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 src_aux       := $(sort $(wildcard tests/abi/plug_*.c))
 
@@ -77,7 +80,7 @@ say = @printf '  %-5s %s\n'
 Q := @
 endif
 
-.PHONY: all demo check check-san sim-rules fuzz fuzz-build install uninstall clean help deps programs headers-alone exports
+.PHONY: all demo check check-san check-phases faults sim-rules fuzz fuzz-build analyze check-valgrind install uninstall clean help deps programs headers-alone exports
 .DELETE_ON_ERROR:
 all: deps $(plugin_so) $(lib_so) $(ucx_so) $(command)
 
@@ -141,10 +144,10 @@ $(programs): $(R)/tests/%: $(O)/tests/%.o $(R)/libgw.a
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(CC) $< $(R)/libgw.a $(LDFLAGS) $(ldneed) -rdynamic $(cmocka_libs) -ldl -lm -o $@
-$(replays): $(R)/tests/%: $(O)/tests/%.o $(O)/tests/fuzz/replay.o $(R)/libgw.a
+$(replays): $(R)/tests/%: $(O)/tests/%.o $(O)/tests/fuzz/replay.o $(O)/transport/ucx_addr.o $(R)/libgw.a
 	$(say) LD $@
 	@mkdir -p $(@D)
-	$(Q)$(CC) $< $(O)/tests/fuzz/replay.o $(R)/libgw.a $(LDFLAGS) $(ldneed) -ldl -lm -o $@
+	$(Q)$(CC) $(filter %.o,$^) $(R)/libgw.a $(LDFLAGS) $(ldneed) -ldl -lm -o $@
 $(aux_sos): $(R)/tests/%.so: $(O)/tests/%.o
 	$(say) LD $@
 	@mkdir -p $(@D)
@@ -162,6 +165,15 @@ RULES := $(B)/rules
 sim-rules:
 	+@$(MAKE) --no-print-directory B=$(RULES) SAN= TEST=-DGW_RULES $(RULES)/tests/sim/sim_comms $(RULES)/tests/sim/sim_policy
 	@B=$(RULES) SEEDS=$(SEEDS) sh tests/sim/rules
+# A rank killed and stopped at each named phase: the core with hooks at them, in a folder of its own.
+PHASES := $(B)/phases
+check-phases: check-deps
+	+@$(MAKE) --no-print-directory B=$(PHASES) SAN= TEST=-DGW_PHASES all $(PHASES)/tests/e2e/e2e_phase
+	@$(PHASES)/tests/e2e/e2e_phase $(if $(ONLY),"$(ONLY)")
+# What each side prints for each fault: a table to be read (tests/faults/README.md).
+faults: check-deps all
+	+@$(MAKE) --no-print-directory $(B)/tests/faults/fault_rank $(B)/tests/abi/plug_tcp8.so
+	@B=$(B) ONLY="$(ONLY)" sh tests/faults/run
 demo: all
 	@B=$(R) sh tools/demo
 
@@ -169,6 +181,16 @@ FUZZ_SECONDS ?= 10
 FUZZ_OUT := $(B)/fuzz
 fuzz:
 	@B=$(B) CLANG=$(CLANG) SECONDS_EACH=$(FUZZ_SECONDS) ONLY="$(ONLY)" CPPFLAGS='-DGW_VERSION="\"$(VERSION)\""' sh tests/fuzz/run
+
+# What two static analysers find, and what memcheck finds in a host that loads the plugin; none of it may be anything.
+analyze:
+	@B=$(B) CLANG=$(CLANG) sh tests/analyze
+VALGRIND := valgrind -q --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite --error-exitcode=99
+check-valgrind: check-deps all
+	+@$(MAKE) --no-print-directory $(addprefix $(R)/tests/abi/,abi_plugin abi_conn abi_data)
+	$(VALGRIND) $(R)/tests/abi/abi_plugin
+	$(VALGRIND) $(R)/tests/abi/abi_conn
+	$(VALGRIND) $(R)/tests/abi/abi_data
 
 headers-alone:
 	@sh tests/headers-alone $(CC)
@@ -182,6 +204,7 @@ install: all
 	install -m 755 $(plugin_so) $(lib_so) $(ucx_so) $(DESTDIR)$(LIBDIR)/
 	install -m 644 include/gradwire/*.h $(DESTDIR)$(PREFIX)/include/gradwire/
 	sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' tools/packaging/gradwire.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/gradwire.pc
+	@[ -n "$(DESTDIR)" ] || ldconfig 2>/dev/null || echo 'run ldconfig as root, or name $(LIBDIR) in LD_LIBRARY_PATH'
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/gradwire $(DESTDIR)$(LIBDIR)/pkgconfig/gradwire.pc
 	rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,$(notdir $(plugin_so) $(lib_so) $(ucx_so)))
@@ -194,10 +217,14 @@ help:
 	@echo 'make demo                 real gradients between two ranks on this machine'
 	@echo 'make check                the tests (SAN=address,undefined or SAN=thread: under a sanitizer; ONLY=words: some of them)'
 	@echo 'make sim-rules            the simulator without one rule of the protocol after the other'
+	@echo 'make check-phases         a rank killed and stopped at each named phase of the wire protocol (ONLY="stop bye": some)'
+	@echo 'make faults               what both sides print for each fault, as a table'
 	@echo 'make fuzz                 every fuzz target for FUZZ_SECONDS=10 (needs clang)'
+	@echo 'make analyze              gcc -fanalyzer and scan-build over all sources (minutes)'
+	@echo 'make check-valgrind       memcheck over a host that loads the plugin and connects'
 	@echo 'make headers-alone        every public header compiled alone, as C and as C++'
 	@echo 'make exports              what the libraries export, checked'
-	@echo 'make install uninstall    PREFIX=/usr/local DESTDIR='
+	@echo 'make install uninstall    PREFIX=/usr/local LIBDIR=PREFIX/lib DESTDIR=; make all, programs, clean'
 	@echo 'B=dir  out of tree        V=1 the commands   WERROR=1   CC= CFLAGS= LDFLAGS=   DEPS=no: never install a package'
 
 -include $(shell find $(O) -name '*.d' 2>/dev/null)

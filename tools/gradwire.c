@@ -17,7 +17,7 @@ static int usage(FILE *out)
     return out == stdout ? PERF_OK : PERF_USAGE;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     const char *word = argc > 1 ? argv[1] : "";
 
@@ -34,4 +34,16 @@ int main(int argc, char **argv)
     if (*word != '\0')
         fprintf(stderr, "gradwire: there is no command `%s`\n", word);
     return usage(stderr);
+}
+
+/* What could not be printed was not said: a full disk behind a redirection is a failure. */
+int main(int argc, char **argv)
+{
+    int code = run(argc, argv);
+
+    if ((fflush(stdout) != 0 || ferror(stdout)) && code == PERF_OK) {
+        perror("gradwire: writing the output");
+        code = PERF_FAILED;
+    }
+    return code;
 }

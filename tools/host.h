@@ -12,7 +12,7 @@
 
 #include <nccl/abi.h>
 
-enum { HOST_VERSION_MIN = 6, HOST_VERSION_MAX = 12, HOST_TEST_SIZES = 64, HOST_LOG_LINE = 512 };
+enum { HOST_VERSION_MIN = 6, HOST_VERSION_MAX = 12, HOST_TEST_SIZES = 64, HOST_LOG_LINE = 1024 };
 
 union host_table {
     const char *name; /* slot 0 of every version */

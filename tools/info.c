@@ -114,13 +114,13 @@ static int show(struct walk *w, int json)
 {
     gw_err err = GW_OK, set_err;
     json_t *all = json_pack("{sssssoso}", "version", gw_version(), "kernels", gw_kern_name(), "codecs", codecs(), "devices",
-                            w->n == 0 ? devices(&err) : json_array());
+                            devices(&err));
 
     w->rows = json ? json_array() : NULL;
     if (!json && w->n == 0)
         print_here(all);
     /* gw_open has said what cannot be used */
-    set_err = gw_settings(w->n == 0 ? NULL : &logger, one_setting, w);
+    set_err = gw_settings(NULL, one_setting, w);
     if (json) {
         json_object_set_new(all, "settings", w->rows);
         json_dumpf(all, stdout, JSON_INDENT(2));

@@ -50,6 +50,12 @@ static struct addrinfo *resolve(const char *address, int flags, char *why, size_
         fail(why, why_bytes, address, "not an address");
         return NULL;
     }
+    char *rest;
+    long number = strtol(port, &rest, 10);
+    if (*port == '\0' || *rest != '\0' || number < 1 || number > 65535) {
+        fail(why, why_bytes, address, "a port is a number from 1 to 65535");
+        return NULL;
+    }
     memcpy(host, from, (size_t)(end - from));
     host[end - from] = '\0';
     int err = getaddrinfo(host, port, &hints, &list);

@@ -3,6 +3,7 @@
  *
  * Read perf_rank_main.  The client's rank leads: it says which run comes next; the other follows.
  */
+#include <fcntl.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -151,8 +152,8 @@ static void environment(struct rank *r)
     if (o->lane != PERF_LANE_ANY)
         setenv("GRADWIRE_UCX_TLS", o->lane == PERF_LANE_TCP ? "tcp" : "posix", 1);
     setenv("GRADWIRE_LOG", "nccl", 0); /* its warnings come to host_log and end in our one line */
-    int fd = memfd_create("gradwire-stat", MFD_CLOEXEC);
-    if (fd < 0 || ftruncate(fd, GW_STAT_BYTES) != 0)
+    int fd = memfd_create("gradwire-stat", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0 || ftruncate(fd, GW_STAT_BYTES) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0)
         return;
     void *page = mmap(NULL, GW_STAT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (page == MAP_FAILED)
@@ -162,18 +163,23 @@ static void environment(struct rank *r)
     setenv("GRADWIRE_STAT_FD", number, 1);
 }
 
+/* In a build tree the plugin stands beside this program, installed in the folder of libraries. */
 static const char *plugin_path(const struct perf_opts *o, char *path, size_t path_bytes)
 {
     static const char name[] = "libnccl-net-gradwire.so";
+    static const char *const places[] = {"", "../lib/", "../lib64/", GW_LIBDIR "/"};
 
     if (o->plugin != NULL)
         return o->plugin;
-    ssize_t n = readlink("/proc/self/exe", path, path_bytes - sizeof(name));
+    ssize_t n = readlink("/proc/self/exe", path, path_bytes / 2);
     char *slash = n > 0 ? memrchr(path, '/', (size_t)n) : NULL;
-    if (slash == NULL)
-        return name;
-    memcpy(slash + 1, name, sizeof(name));
-    return access(path, R_OK) == 0 ? path : name;
+    for (size_t i = 0; slash != NULL && i < sizeof(places) / sizeof(*places); i++) {
+        char *at = places[i][0] == '/' ? path : slash + 1;
+        snprintf(at, path_bytes - (size_t)(at - path), "%s%s", places[i], name);
+        if (access(path, R_OK) == 0)
+            return path;
+    }
+    return name;
 }
 
 void rank_open(struct rank *r)

@@ -185,7 +185,7 @@ static void slice_step(struct ring_rank *rr, unsigned j, uint64_t at, uint64_t n
     else if (room != NULL)
         memcpy(room, got, bytes);
     if (j + 1 >= g->n)
-        memcpy(rr->out + off, j + 1 == g->n ? room : got, bytes);
+        memcpy(rr->out + off, j + 1 == g->n && room != NULL ? room : got, bytes);
     if (j > 0)
         atomic_store_explicit(&rr->recv.allowed, ++rr->recvs + SLOTS, memory_order_release);
     if (j == last)

@@ -100,7 +100,7 @@ static int settle(struct round *rd, struct perf_data *d, char *why, size_t why_b
     g->n = (unsigned)o->ranks;
     g->type = d->type;
     g->each = d->type == PERF_GEN_F32 ? 4 : 2;
-    snprintf(why, why_bytes, "a ring sums f32 or bf16: name files so, or say --gen f32 or bf16");
+    snprintf(why, why_bytes, "a ring sums f32 or bf16: give files of one of these types alone, or say --gen f32 or bf16");
     if (d->type != PERF_GEN_F32 && d->type != PERF_GEN_BF16)
         return -1;
     d->len -= d->len % g->each;
@@ -110,8 +110,10 @@ static int settle(struct round *rd, struct perf_data *d, char *why, size_t why_b
     for (int i = 0; i < o->nsizes; i++) {
         o->sizes[i] -= o->sizes[i] % g->each;
         o->session.size_max = o->sizes[i] > o->session.size_max ? o->sizes[i] : o->session.size_max;
-        if (o->sizes[i] == 0)
+        if (o->sizes[i] == 0) {
+            snprintf(why, why_bytes, "a ring's size must hold a value: %zu bytes or more", (size_t)g->each);
             return -1;
+        }
     }
     snprintf(why, why_bytes, "the ranks' vectors do not fit 4 GiB");
     return o->session.size_max > PERF_MEMORY_MAX / g->n ? -1 : vectors(rd, d);

@@ -278,7 +278,7 @@ static void note(struct rank *r, uint64_t moved)
     uint64_t all = r->run.count * (r->nin + r->nout) * (r->session->proto == HOST_SIMPLE ? 1 : 2);
     char size[16];
 
-    if (r->seat->client)
+    if (r->seat->client && all > 0)
         rank_say(r, PERF_SAY_NOTE, "%s %s: %s %llu%%",
                  r->session->codec[0] != '\0' ? r->session->codec : "perf",
                  perf_size_text(r->run.size, size), doing[r->run.kind],

@@ -83,12 +83,14 @@ static void say_not_opened(const struct gw_control_conf *conf, const struct gw_a
     gw_sock_text(&any, text);
     errno = cause;
     if (cause == EADDRINUSE && conf->port_lo != 0)
-        gw_log(conf->log, GW_LOG_WARN, "listen on %s: no free port in GRADWIRE_PORTS %u-%u: %m", text, conf->port_lo,
-               conf->port_hi);
+        gw_log(conf->log, GW_LOG_ERROR, "gradwire " GW_VERSION " GW_E_SYS: op=listen local=\"%s\": no free port in GRADWIRE_PORTS "
+               "%u-%u: %m. Next: a wider range; each connection to us takes one, and so does each one's lane", text,
+               conf->port_lo, conf->port_hi);
     else if (cause == EMFILE)
-        gw_log(conf->log, GW_LOG_WARN, "listen on %s: %m; raise the limit of open files (ulimit -n)", text);
+        gw_log(conf->log, GW_LOG_ERROR, "gradwire " GW_VERSION " GW_E_SYS: op=listen local=\"%s\": %m. Next: raise the limit of open "
+               "files (ulimit -n)", text);
     else
-        gw_log(conf->log, GW_LOG_WARN, "listen on %s: %m", text);
+        gw_log(conf->log, GW_LOG_WARN, "gradwire: listen on %s: %m", text);
 }
 
 static gw_err open_all(struct gw_door *door, const struct gw_addr *addrs, int n)
@@ -171,7 +173,8 @@ static int let_in(struct gw_door *door, const struct gw_sock *listener)
     if (gw_sock_accept(&sock, listener, &from) != 0) {
         /* Out of descriptors: strangers must not hold those that the true peer needs. */
         if ((errno == EMFILE || errno == ENFILE) && !door->said_full) {
-            gw_log(door->conf.log, GW_LOG_WARN, "accept: %m; raise the limit of open files (ulimit -n)");
+            gw_log(door->conf.log, GW_LOG_ERROR, "gradwire " GW_VERSION " GW_E_SYS: op=accept: %m. Next: raise the limit of open "
+                   "files (ulimit -n)");
             door->said_full = 1;
         }
         if ((errno == EMFILE || errno == ENFILE) && oldest(door) != NULL)

@@ -124,14 +124,15 @@ static void *open_somewhere(struct module *m, int settle, const struct gw_logger
         return h;
     why = dlerror();
     why = why != NULL ? why : "no memory";
-    if (beside ||
-        strstr(why, path) != why) /* the module is there, and something that it needs is not */
-        gw_log(log, GW_LOG_WARN,
-               "lane %s is not available: %s; on Debian and Ubuntu: apt install %s", m->name, why,
+    /* the module is there, and something that it needs is not; a file that is no library is named first too */
+    if (strstr(why, path) != why)
+        gw_log(log, GW_LOG_ERROR,
+               "gradwire " GW_VERSION " GW_E_MODULE: lane %s is not available: %s. Next: on Debian and Ubuntu apt install %s", m->name, why,
                m->package);
     else
-        gw_log(log, GW_LOG_WARN,
-               "lane %s is not available: %s; it is part of gradwire and belongs beside the plugin",
+        gw_log(log, GW_LOG_ERROR,
+               "gradwire " GW_VERSION " GW_E_MODULE: lane %s is not available: %s. Next: it is part of gradwire and belongs "
+               "beside the plugin",
                m->name, why);
     return NULL;
 }
@@ -142,16 +143,16 @@ static gw_err check(const struct module *m, const struct gw_lane_module *t,
     const char *build =
         t != NULL && t->size >= offsetof(struct gw_lane_module, ops) ? t->build : "none";
     if (t == NULL || strcmp(build, GW_LANE_BUILD) != 0) {
-        gw_log(log, GW_LOG_WARN,
-               "lane %s is not available: libgradwire-%s.so has build %s and this is build %s; "
-               "install both from one release",
+        gw_log(log, GW_LOG_ERROR,
+               "gradwire " GW_VERSION " GW_E_MODULE: lane %s is not available: libgradwire-%s.so has build %s and this is "
+               "build %s. Next: install both from one release",
                m->name, m->name, build, GW_LANE_BUILD);
         return GW_E_MODULE;
     }
     if (t->size != sizeof(*t) || t->ops->size != sizeof(*t->ops)) {
-        gw_log(log, GW_LOG_WARN,
-               "lane %s is not available: libgradwire-%s.so was made from other sources", m->name,
-               m->name);
+        gw_log(log, GW_LOG_ERROR,
+               "gradwire " GW_VERSION " GW_E_MODULE: lane %s is not available: libgradwire-%s.so was made from other "
+               "sources. Next: install both from one release", m->name, m->name);
         return GW_E_MODULE;
     }
     return GW_OK;

@@ -1,6 +1,6 @@
 /* stat.h - one page of counters of one process, for readers outside of it.
  *
- * A reader makes a memfd of GW_STAT_BYTES, zeroed, and names its number in GRADWIRE_STAT_FD before the first init; a plugin
+ * A reader makes a memfd of GW_STAT_BYTES, zeroed and sealed with F_SEAL_SHRINK, and names its number in GRADWIRE_STAT_FD before the first init; a plugin
  * that finds it maps the page, fills it and keeps its own copy of the mapping.  Nobody waits for anybody: counters only
  * grow, each is read and written with relaxed atomics, and no two of them are promised to belong to the same moment.
  * `magic` is stored last, so a page whose magic is right has every other head field. */

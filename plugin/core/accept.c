@@ -31,6 +31,8 @@ gw_err gw_listen(struct gw_ctx *ctx, int dev, void *handle, struct gw_listener *
         return GW_E_NOMEM;
     l->ctx = ctx;
     err = gw_proc_device(dev, ctx->log, &l->dev);
+    if (err == GW_OK)
+        err = gw_proc_descriptors(ctx->log, "listen", GW_FDS_DOOR);
     if (err != GW_OK)
         goto free_listener;
     gw_control_conf_fill(&conf, ctx->log);
@@ -78,7 +80,8 @@ static gw_err welcome(struct gw_listener *l, struct gw_guest *guest, const struc
         p->guest = guest, p->theirs = *theirs;
         err = gw_hello_agree(&p->mine, theirs, &p->agreed, &why);
     } else {
-        snprintf(why.text, sizeof why.text, "%.200s cannot open its lane: %s", gw_proc.host, gw_err_text(err));
+        snprintf(why.text, sizeof why.text, "%.60s cannot open its lane: %.160s", gw_proc.host,
+                 gw_lane_words()[0] ? gw_lane_words() : gw_err_text(err));
         why.code = err;
     }
     if (err == GW_OK) {

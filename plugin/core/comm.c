@@ -109,13 +109,16 @@ void gw_comm_leave(struct gw_comm *comm)
 
 /* ---- failed ---- */
 
-static const char *next_thing(gw_err err)
+static const char *next_thing(const struct gw_comm *comm, gw_err err)
 {
+    if (err == GW_E_TIMEOUT && (atomic_load(&comm->watched.signs) & GW_SIGN_STALL))
+        return "its host answers, the process does not: it is stopped (a debugger, a job scheduler, SIGSTOP) or starved; look at "
+               "it there; GRADWIRE_STALL_TIMEOUT sets the limit, 0 waits for ever";
     switch (err) {
     case GW_E_PEER:
         return "look at the peer's own log for the first error; it exited, was killed, or its host lost the network";
     case GW_E_TIMEOUT:
-        return "the peer's host does not answer: check that it runs and that a firewall passes both directions; "
+        return "see whether that process is stopped, in a debugger or starved, its host runs, and no firewall stands between; "
                "GRADWIRE_PEER_TIMEOUT and GRADWIRE_STALL_TIMEOUT set the limits";
     case GW_E_PROTO:
         return "both ends must run the same gradwire; if they do, please report this line";
@@ -142,7 +145,7 @@ static void print_cause(struct gw_comm *comm, gw_err err, uint32_t number, const
     gw_log(comm->is.log, first ? GW_LOG_ERROR : GW_LOG_DEBUG,
            "gradwire " GW_VERSION " %s: op=%s msg=%u local=\"%s\" peer=\"%s\" lane=%s open=%u age_ms=%u: %s. Next: %s",
            gw_err_name(err), comm->is.is_send ? "send" : "recv", number, comm->is.local, comm->is.peer,
-           comm->is.lane ? comm->is.lane->name : "none", comm->outstanding, comm->watched.age_ms, text, next_thing(err));
+           comm->is.lane ? comm->is.lane->name : "none", comm->outstanding, comm->watched.age_ms, text, next_thing(comm, err));
     if (!first)
         gw_stat_add(&gw_stat->late_errors, 1);
 }

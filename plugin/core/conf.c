@@ -48,11 +48,11 @@ static const struct gw_setting table[] = {
      "GPUDirect: on moves GPU memory without the host and uncoded; off lets the host code it; auto goes by the port's "
      "speed."},
     {"PORTS", GW_KIND_PORTS, AT(port_lo), 0, 0, 0, {NULL}, "0", "TCP ports to listen on; 0: any."},
-    {"PEER_TIMEOUT", GW_KIND_TIME, AT(peer_timeout_ms), 0, DAY_MS, 1, {NULL}, "60s",
+    {"PEER_TIMEOUT", GW_KIND_TIME, AT(peer_timeout_ms), 0, DAY_MS, 100, {NULL}, "60s",
      "A peer whose machine has acknowledged nothing for this long is dead; 0: never."},
-    {"STALL_WARN", GW_KIND_TIME, AT(stall_warn_ms), 0, DAY_MS, 1, {NULL}, "30s",
+    {"STALL_WARN", GW_KIND_TIME, AT(stall_warn_ms), 0, DAY_MS, 100, {NULL}, "30s",
      "A peer that we wait for and whose process has given no sign of life for this long is named in a warning; 0: never."},
-    {"STALL_TIMEOUT", GW_KIND_TIME, AT(stall_timeout_ms), 0, DAY_MS, 1, {NULL}, "0",
+    {"STALL_TIMEOUT", GW_KIND_TIME, AT(stall_timeout_ms), 0, DAY_MS, 100, {NULL}, "0",
      "... and after this long its connection fails; 0: never, because debuggers and schedulers stop healthy processes."},
     {"CONNECT_TIMEOUT", GW_KIND_TIME, AT(connect_timeout_ms), 100, DAY_MS, 1, {NULL}, "30s",
      "How long connecting to a peer may take, and a connection to us may stay silent."},
@@ -131,11 +131,12 @@ static void warn_unknown(const char *name, unsigned source, uint32_t line, const
             least = d, nearest = table[i].name;
     }
     origin_text(source, line, origin, sizeof origin);
+    /* it ends nothing, but is shown like an error: who set it believes that it works */
     if (nearest != NULL)
-        gw_log(log, GW_LOG_WARN, "setting " PREFIX "%.60s (%s) is unknown and does nothing; is " PREFIX "%s meant?",
+        gw_log(log, GW_LOG_ERROR, "setting " PREFIX "%.60s (%s) is unknown and does nothing; is " PREFIX "%s meant?",
                bare(name), origin, nearest);
     else
-        gw_log(log, GW_LOG_WARN, "setting " PREFIX "%.60s (%s) is unknown and does nothing; gradwire info lists them all",
+        gw_log(log, GW_LOG_ERROR, "setting " PREFIX "%.60s (%s) is unknown and does nothing; gradwire info lists them all",
                bare(name), origin);
 }
 

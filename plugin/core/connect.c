@@ -17,6 +17,8 @@
 /* How long a lane that failed to join waits for the end of file of a peer that has just died. */
 #define JOIN_GRACE_NS 500000000ull
 
+enum { FILES_OF_LANE = 8 };
+
 static uint64_t env_now(void *unused)
 {
     (void)unused;
@@ -62,8 +64,14 @@ static void fill_hello(struct gw_pending *p)
 static gw_err make_lane(struct gw_pending *p)
 {
     struct gw_place_table *places = NULL;
-    gw_err err = p->dev->ops->make(p->dev->lane_dev, &p->lane);
+    gw_err err;
 
+    gw_lane_words()[0] = 0;
+    if (!gw_files_left(FILES_OF_LANE)) {
+        snprintf(gw_lane_words(), GW_TEXT_MAX, "fewer than %d more files may be opened", FILES_OF_LANE);
+        return GW_E_SYS;
+    }
+    err = p->dev->ops->make(p->dev->lane_dev, &p->lane);
     if (err == GW_OK && !p->is_send)
         err = gw_places_new(p->dev->slab, p->lane->paths, &places);
     if (err == GW_OK) {
@@ -78,9 +86,12 @@ static gw_err make_lane(struct gw_pending *p)
 gw_err gw_pending_new(struct gw_ctx *ctx, struct gw_dev *dev, int is_send, const uint8_t *token,
                           struct gw_pending **p_p)
 {
-    struct gw_pending *p = calloc(1, sizeof *p);
-    gw_err err;
+    gw_err err = gw_proc_descriptors(ctx->log, is_send ? "connect" : "accept", GW_FDS_COMM);
+    struct gw_pending *p;
 
+    if (err != GW_OK)
+        return err;
+    p = calloc(1, sizeof *p);
     if (p == NULL)
         return GW_E_NOMEM;
     p->ctx = ctx, p->dev = dev, p->is_send = is_send;
@@ -91,8 +102,9 @@ gw_err gw_pending_new(struct gw_ctx *ctx, struct gw_dev *dev, int is_send, const
     err = make_lane(p);
     if (err != GW_OK) {
         gw_log(ctx->log, GW_LOG_ERROR, "gradwire " GW_VERSION " %s: op=%s local=\"%s pid %d %s\": the lane cannot be made: "
-               "%s. Next: check open files (ulimit -n), /dev/shm and the lines before this one", gw_err_name(err),
-               is_send ? "connect" : "accept", gw_proc.host, (int)getpid(), dev->net.name, gw_err_text(err));
+               "%s. Next: check open files (ulimit -n), room in /dev/shm and GRADWIRE_PORTS", gw_err_name(err),
+               is_send ? "connect" : "accept", gw_proc.host, (int)getpid(), dev->net.name,
+               gw_lane_words()[0] ? gw_lane_words() : gw_err_text(err));
         gw_pending_free(p);
         return err;
     }
@@ -179,7 +191,7 @@ static gw_err finish(struct gw_pending *p, struct gw_comm **comm_p)
     if (err != GW_OK) {
         p->dev->ops->close(comm->is.lane);
         gw_comm_free(comm);
-        return err;
+        return gw_pending_why(p, err, "its control connection cannot be watched");
     }
     pthread_mutex_lock(&p->ctx->lock);
     gw_list_append(&p->ctx->comms, &comm->link);
@@ -196,8 +208,12 @@ static gw_err finish(struct gw_pending *p, struct gw_comm **comm_p)
 
 static const char *what_next(const struct gw_pending *p, gw_err err)
 {
+    if (p->peers_own)
+        return "look at that rank's own line";
     if (err == GW_E_VERSION || err == GW_E_SETTING || err == GW_E_REFUSED)
         return "give both hosts the same gradwire and the same settings";
+    if (err == GW_E_SYS || err == GW_E_LIMIT || err == GW_E_NOMEM)
+        return "raise the limit of open files and of threads (ulimit -n, -u)";
     if (err == GW_E_LANE)
         return "give both hosts the same GRADWIRE_UCX_TLS, and interfaces that reach each other (GRADWIRE_IFNAME)";
     if (err == GW_E_PEER && p->stage == GW_PENDING_JOIN)
@@ -230,6 +246,8 @@ static gw_err judge_join(struct gw_pending *p)
     uint64_t now = gw_now_ns();
     char text[GW_TEXT_MAX + 64];
 
+    if (p->join_err == GW_E_REFUSED || p->join_err == GW_E_PROTO) /* the peer finds the same */
+        return gw_pending_why(p, p->join_err, why[0] ? why : gw_err_text(p->join_err));
     if (gw_guest_left(p->guest)) {
         snprintf(text, sizeof text, "the peer has gone before the lanes were joined%s%s", why[0] ? "; here: " : "", why);
         return gw_pending_why(p, GW_E_PEER, text);
@@ -300,6 +318,8 @@ static gw_err step_connect(struct gw_pending *p, struct gw_comm **comm_p)
             return err;
         if (err == GW_OK)
             err = gw_hello_agree(&p->mine, &p->theirs, &p->agreed, &why);
+        p->peers_own = err == GW_E_REFUSED && why.code != GW_E_VERSION && why.code != GW_E_SETTING &&
+                       why.code != GW_E_REFUSED;
         if (err != GW_OK)
             return gw_pending_why(p, err, why.text[0] ? why.text : gw_err_text(err));
         p->stage = GW_PENDING_JOIN;
@@ -323,9 +343,9 @@ gw_err gw_connect(struct gw_ctx *ctx, int dev, void *handle, struct gw_comm **co
 
     *comm_p = NULL;
     if (err != GW_OK) {
-        gw_log(ctx->log, GW_LOG_ERROR, "gradwire " GW_VERSION " %s: op=connect: the handle is not one of this gradwire (%s). "
-               "Next: give every rank the same plugin (NCCL_NET=gradwire on all of them)", gw_err_name(err),
-               gw_err_text(err));
+        gw_log(ctx->log, GW_LOG_ERROR, "gradwire " GW_VERSION " %s: op=connect local=\"%s pid %d\": the handle is not one of this "
+               "gradwire: the peer uses another transport, or another build. Next: give every rank the same plugin "
+               "(NCCL_NET=gradwire on all of them)", gw_err_name(err), gw_proc.host, (int)getpid());
         return err;
     }
     pthread_mutex_lock(&ctx->lock);

@@ -1,10 +1,13 @@
 /* ctx.c - gw_open to gw_close, and what the process shares. */
 #include "ctx.h"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <base/check.h>
@@ -14,6 +17,8 @@
 
 /* How long the last close waits for peers that have not read our bye yet. */
 enum { SETTLE_MS = 2000 };
+
+enum { FILES_MAX = 16, FILES_OF_DEVICE = 12, LANE_WORDS = 256 };
 
 struct gw_proc gw_proc = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -87,6 +92,11 @@ static unsigned worker_count(const struct gw_logger *log)
     return gw_proc.conf.workers;
 }
 
+static const char *module_name(void)
+{
+    return gw_proc.conf.lane == GW_CONF_LANE_VERBS ? "verbs" : "ucx";
+}
+
 static gw_err load(const struct gw_logger *log)
 {
     gw_err err = gw_conf_load(&gw_proc.conf, log);
@@ -99,6 +109,9 @@ static gw_err load(const struct gw_logger *log)
         gw_log(log, GW_LOG_WARN, "gradwire: GRADWIRE_GDR=on: the UCX lane takes host pointers only; going on without");
     if (err == GW_OK)
         err = choose_codec(log);
+    /* found missing here the host hears of it at init, and not at its first collective */
+    if (err == GW_OK)
+        err = gw_lane_module(module_name(), log, &gw_proc.ops);
     if (err == GW_OK)
         err = find_devices(log);
     if (err != GW_OK)
@@ -150,17 +163,49 @@ void gw_proc_leave(void)
     pthread_mutex_unlock(&gw_proc.lock);
 }
 
+int gw_files_left(int n)
+{
+    int fd[FILES_MAX], got = 0;
+
+    while (got < n && got < FILES_MAX && (fd[got] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
+        got++;
+    for (int i = 0; i < got; i++)
+        close(fd[i]);
+    return got == n;
+}
+
+static _Thread_local char lane_words[LANE_WORDS];
+
+char *gw_lane_words(void)
+{
+    return lane_words;
+}
+
+static void lane_line(void *log, enum gw_log_level level, const char *line)
+{
+    if (level <= GW_LOG_WARN && lane_words[0] == 0)
+        snprintf(lane_words, sizeof lane_words, "%s", line);
+    gw_log(log, level == GW_LOG_WARN ? GW_LOG_INFO : level, "%s", line);
+}
+
 static gw_err open_lane(struct gw_dev *d, const struct gw_logger *log)
 {
-    struct gw_host host = { .size = sizeof host, .log = log, .now_ns = gw_now_ns };
+    struct gw_host host = { .size = sizeof host, .log = &d->lane_log, .now_ns = gw_now_ns };
     struct gw_lane_conf conf = { .size = sizeof conf, .ifname = d->net.name, .port_lo = gw_proc.conf.port_lo,
                                  .port_hi = gw_proc.conf.port_hi, .queue_depth = 512, .paths = 1,
                                  .transport = gw_proc.conf.ucx_tls[0] ? gw_proc.conf.ucx_tls : NULL };
-    const char *module = gw_proc.conf.lane == GW_CONF_LANE_VERBS ? "verbs" : "ucx";
-    gw_err err = gw_lane_module(module, log, &d->ops);
+    gw_err err = gw_proc_descriptors(log, "open", GW_FDS_DEVICE);
 
-    if (err == GW_OK)
-        err = d->ops->open(&host, &conf, &d->lane_dev);
+    if (err != GW_OK)
+        return err;
+    d->ops = gw_proc.ops;
+    d->lane_log = (struct gw_logger){ .write = lane_line, .arg = (void *)(uintptr_t)log, .level = log ? log->level : 0 };
+    lane_words[0] = 0;
+    if (!gw_files_left(FILES_OF_DEVICE)) {
+        snprintf(lane_words, sizeof lane_words, "fewer than %d more files may be opened", FILES_OF_DEVICE);
+        return GW_E_SYS;
+    }
+    err = d->ops->open(&host, &conf, &d->lane_dev);
     if (err == GW_OK && gw_proc.codec != NULL) {
         err = gw_slab_new(d->ops, d->lane_dev, gw_proc.conf.slab_bytes, gw_proc.conf.chunk_bytes, &d->slab);
         if (err != GW_OK)
@@ -172,6 +217,33 @@ static gw_err open_lane(struct gw_dev *d, const struct gw_logger *log)
     return err;
 }
 
+gw_err gw_proc_descriptors(const struct gw_logger *log, const char *op, int want)
+{
+    int fd[GW_FDS_MAX], n = 0;
+    struct rlimit limit = { 0 };
+
+    while (n < want && (fd[n] = eventfd(0, EFD_CLOEXEC)) >= 0)
+        n++;
+    for (int i = 0; i < n; i++)
+        close(fd[i]);
+    if (n == want)
+        return GW_OK;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    gw_log(log, GW_LOG_ERROR, "gradwire " GW_VERSION " GW_E_SYS: op=%s local=\"%s pid %d\": %d more open files are needed and %d "
+           "are left of RLIMIT_NOFILE=%llu. Next: ulimit -n (or LimitNOFILE= of the service); a connection takes about 6",
+           op, gw_proc.host, (int)getpid(), want, n, (unsigned long long)limit.rlim_cur);
+    return GW_E_SYS;
+}
+
+static void say_not_opened(const struct gw_dev *d, gw_err err, const struct gw_logger *log)
+{
+    gw_log(log, GW_LOG_ERROR, "gradwire " GW_VERSION " %s: op=open local=\"%s pid %d %s\": the lane cannot be opened: %s. "
+           "Next: %s", gw_err_name(err), gw_proc.host, (int)getpid(), d->net.name,
+           lane_words[0] ? lane_words : gw_err_text(err),
+           err == GW_E_SYS ? "raise the limit of open files (ulimit -n)"
+                           : "unset GRADWIRE_UCX_TLS, or make it tcp or posix; choose the interface with GRADWIRE_IFNAME");
+}
+
 gw_err gw_proc_device(int dev, const struct gw_logger *log, struct gw_dev **dev_p)
 {
     gw_err err = GW_OK;
@@ -179,8 +251,13 @@ gw_err gw_proc_device(int dev, const struct gw_logger *log, struct gw_dev **dev_
     pthread_mutex_lock(&gw_proc.lock);
     if (dev < 0 || dev >= gw_proc.devs)
         err = GW_E_ARG;
-    else if (gw_proc.dev[dev].lane_dev == NULL)
+    else if (gw_proc.dev[dev].lane_dev == NULL) {
         err = open_lane(&gw_proc.dev[dev], log);
+        if (err != GW_OK)
+            say_not_opened(&gw_proc.dev[dev], err, log);
+        else if (lane_words[0])
+            gw_log(log, GW_LOG_WARN, "gradwire: %s", lane_words);
+    }
     if (err == GW_OK)
         *dev_p = &gw_proc.dev[dev];
     pthread_mutex_unlock(&gw_proc.lock);

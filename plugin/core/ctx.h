@@ -14,6 +14,10 @@
 #include "comm.h"
 #include "conf.h"
 
+/* Descriptors that must be free before a connection is made (control socket, worker, its sockets, and what these take while they are
+ * made), before a device is opened, before a door is. */
+enum { GW_FDS_COMM = 12, GW_FDS_DEVICE = 24, GW_FDS_DOOR = 4, GW_FDS_MAX = 32 };
+
 /* A device of the process.  The lane and the staging are opened with the first connection: UCX costs milliseconds and file
  * descriptors, and many processes only ask for the list. */
 struct gw_dev {
@@ -21,6 +25,7 @@ struct gw_dev {
     const struct gw_lane_ops *ops;
     void *lane_dev;
     struct gw_slab *slab;
+    struct gw_logger lane_log;
 };
 
 struct gw_proc {
@@ -30,6 +35,7 @@ struct gw_proc {
     struct gw_dev *dev;
     int devs;
     const struct gw_codec *codec; /* NULL: raw */
+    const struct gw_lane_ops *ops;
     char host[GW_HOST_MAX];
 };
 
@@ -47,7 +53,14 @@ extern struct gw_proc gw_proc;
 
 gw_err gw_proc_enter(const struct gw_logger *log); /* loads settings and devices for the first user */
 void gw_proc_leave(void);                          /* the last one takes them down */
+/* GW_E_SYS after one line where fewer than `want` descriptors can still be opened: libraries below us abort on it. */
+gw_err gw_proc_descriptors(const struct gw_logger *log, const char *op, int want);
 gw_err gw_proc_device(int dev, const struct gw_logger *log, struct gw_dev **dev_p); /* with its lane open */
+
+/* What a lane said first since this was cleared on this thread: why it cannot be opened, for the one line about it. */
+char *gw_lane_words(void);
+/* A lane that runs out of files in the middle ends the process (UCX asserts): asked before. */
+int gw_files_left(int n);
 
 void gw_control_conf_fill(struct gw_control_conf *c, const struct gw_logger *log);
 

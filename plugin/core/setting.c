@@ -228,8 +228,9 @@ void gw_setting_allowed(const struct gw_setting *s, char out[GW_SETTING_TEXT])
         snprintf(out, GW_SETTING_TEXT, s->step > 1 ? "%s to %s in steps of %s" : "%s to %s", lo, hi, step);
         return;
     case GW_KIND_TIME:
-        format_time(s->lo, lo, sizeof lo), format_time(s->hi, hi, sizeof hi);
-        snprintf(out, GW_SETTING_TEXT, "%s to %s, in seconds or with ms", lo, hi);
+        format_time(s->lo, lo, sizeof lo), format_time(s->hi, hi, sizeof hi), format_time(s->step, step, sizeof step);
+        snprintf(out, GW_SETTING_TEXT, s->step > 1 ? "%s to %s in steps of %s, in seconds or with ms" :
+                 "%s to %s, in seconds or with ms", lo, hi, step);
         return;
     case GW_KIND_BOOL:
         snprintf(out, GW_SETTING_TEXT, "0, 1");

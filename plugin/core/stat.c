@@ -1,6 +1,7 @@
 /* stat.c - see include/gradwire/stat.h for who makes the page and who reads it. */
 #include "stat.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,27 +18,36 @@ int gw_stat_watched;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards opening and the names */
 
-/* The number comes from the environment: only an ordinary file of our size that nobody can shrink into a fault is taken. */
+/* The number comes from the environment: only a memfd of our size, zeroed, and sealed so that nobody can shrink it into a fault
+ * under us, is taken; never a file of the user's. */
+static int is_page(long fd)
+{
+    struct stat st;
+    uint64_t magic;
+    int seals = fcntl((int)fd, F_GET_SEALS);
+
+    return seals >= 0 && (seals & F_SEAL_SHRINK) && fstat((int)fd, &st) == 0 && st.st_size == GW_STAT_BYTES &&
+           pread((int)fd, &magic, sizeof magic, 0) == sizeof magic && magic == 0;
+}
+
 static struct gw_stat_page *map_named(const struct gw_logger *log)
 {
     const char *text = getenv("GRADWIRE_STAT_FD");
     char *end;
     long fd;
-    struct stat st;
     void *at;
 
     if (text == NULL)
         return NULL;
     fd = strtol(text, &end, 10);
-    if (*text == 0 || *end != 0 || fd < 0 || fd > 1 << 20 || fstat((int)fd, &st) != 0 || !S_ISREG(st.st_mode) ||
-        st.st_size < GW_STAT_BYTES) {
-        gw_log(log, GW_LOG_WARN, "GRADWIRE_STAT_FD %s names no file of %d bytes; counters stay inside", text,
-               GW_STAT_BYTES);
+    if (*text == 0 || *end != 0 || fd < 0 || fd > 1 << 20 || !is_page(fd)) {
+        gw_log(log, GW_LOG_WARN, "gradwire: GRADWIRE_STAT_FD %.20s names no empty, sealed memfd of %d bytes; counters stay "
+               "inside", text, GW_STAT_BYTES);
         return NULL;
     }
     at = mmap(NULL, GW_STAT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, (int)fd, 0);
     if (at == MAP_FAILED) {
-        gw_log(log, GW_LOG_WARN, "mapping GRADWIRE_STAT_FD %s: %m; counters stay inside", text);
+        gw_log(log, GW_LOG_WARN, "gradwire: mapping GRADWIRE_STAT_FD %.20s: %m; counters stay inside", text);
         return NULL;
     }
     return at;

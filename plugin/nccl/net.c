@@ -34,7 +34,7 @@ static void write_line(void *arg, enum gw_log_level level, const char *line)
 
     (void)arg;
     if (level == GW_LOG_ERROR && nccl_is_mute())
-        fprintf(stderr, "%s\n", line);
+        fprintf(stderr, "%s%s\n", strncmp(line, "gradwire", 8) == 0 ? "" : "gradwire: ", line);
     if (log == NULL)
         return;
     if (level <= GW_LOG_WARN)
@@ -164,9 +164,9 @@ static ncclResult_t props_v12(int dev, ncclNetProperties_v12_t *p)
     struct gw_device d;
     gw_err err = gw_device(NULL, dev, &d);
 
+    memset(p, 0, sizeof *p);
     if (err != GW_OK)
         return result(err);
-    memset(p, 0, sizeof *p);
     p->name = keep(d.name);
     p->pciPath = keep(d.pci_path);
     p->guid = d.guid;

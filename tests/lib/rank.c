@@ -1,6 +1,7 @@
 /* rank.c - a rank and its connections.  The traffic is in traffic.c. */
 #include "rank.h"
 
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -101,11 +102,11 @@ void far_open(struct rank *r, struct host_conn *c, int fd, int side)
 
 const struct gw_stat_page *stat_page_make(void)
 {
-    int fd = memfd_create("stat", 0);
+    int fd = memfd_create("stat", MFD_ALLOW_SEALING);
     char number[16];
     void *page;
 
-    must(fd >= 0 && ftruncate(fd, GW_STAT_BYTES) == 0);
+    must(fd >= 0 && ftruncate(fd, GW_STAT_BYTES) == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
     page = mmap(NULL, GW_STAT_BYTES, PROT_READ, MAP_SHARED, fd, 0);
     must(page != MAP_FAILED);
     snprintf(number, sizeof(number), "%d", fd);

@@ -217,7 +217,7 @@ static void plan_lane(struct sim_world *w)
     l->eager_max = sim_percent(w, 40) ? 0 : (uint32_t)sim_wide(w, 64, 4096);
     l->queue_depth = (uint32_t)sim_wide(w, 2, 64);
     l->msg_depth = (uint32_t)sim_wide(w, 2, 64);
-    /* what verbs would have (protocol.md 9): all paths share it here */
+    /* what verbs would have: all paths share it here */
     if (l->caps & GW_LANE_FENCED)
         l->recv_depth = GW_SLOTS * GW_BUFFERS_MAX * l->paths + 128;
 }
