@@ -94,19 +94,31 @@ static void *open_settled(struct module *m, const char *path)
     return h;
 }
 
-/* "/where/this/file/is/libgradwire-NAME.so", or without the folder where that is not known. */
-static void path_beside(char *out, size_t size, const char *name)
+/* Where this code was loaded from, "/usr/lib/"; "" where that is not known. */
+static void folder_of_ours(char *out, size_t size)
 {
     static const char here;
     Dl_info info;
     const char *slash = NULL;
     if (dladdr(&here, &info) != 0 && info.dli_fname != NULL)
         slash = strrchr(info.dli_fname, '/');
-    if (slash == NULL)
-        snprintf(out, size, "libgradwire-%s.so", name);
-    else
-        snprintf(out, size, "%.*slibgradwire-%s.so", (int)(slash + 1 - info.dli_fname),
-                 info.dli_fname, name);
+    snprintf(out, size, "%.*s", slash == NULL ? 0 : (int)(slash + 1 - info.dli_fname),
+             slash == NULL ? "" : info.dli_fname);
+}
+
+/* The plugin and the module stand in one folder; the command stands in bin beside it.  Otherwise by name, as the linker
+ * finds it. */
+static void path_choose(char *out, size_t size, const char *name)
+{
+    static const char *const places[] = {"", "../lib/", "../lib64/"};
+    char folder[4000];
+    folder_of_ours(folder, sizeof(folder));
+    for (size_t i = 0; folder[0] != 0 && i < GW_LEN(places); i++) {
+        snprintf(out, size, "%s%slibgradwire-%s.so", folder, places[i], name);
+        if (access(out, F_OK) == 0)
+            return;
+    }
+    snprintf(out, size, "libgradwire-%s.so", name);
 }
 
 static void *open_somewhere(struct module *m, int settle, const struct gw_logger *log)
@@ -114,11 +126,7 @@ static void *open_somewhere(struct module *m, int settle, const struct gw_logger
     char path[4096];
     const char *why;
     void *h;
-    int beside;
-    path_beside(path, sizeof(path), m->name);
-    beside = access(path, F_OK) == 0;
-    if (!beside)
-        snprintf(path, sizeof(path), "libgradwire-%s.so", m->name);
+    path_choose(path, sizeof(path), m->name);
     h = settle ? open_settled(m, path) : dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (h != NULL)
         return h;
