@@ -28,10 +28,13 @@ static _Atomic(const struct gw_kern *) chosen;
  * everywhere. */
 static const struct gw_kern *choose(void)
 {
-    const struct gw_kern *kern;
-    for (size_t i = 0; (kern = gw_kern_at(i)) != NULL; i++)
-        if (kern->usable())
+    const struct gw_kern *kern = &gw_kern_scalar, *at;
+    for (size_t i = 0; (at = gw_kern_at(i)) != NULL; i++) {
+        if (at->usable()) {
+            kern = at;
             break;
+        }
+    }
     atomic_store_explicit(&chosen, kern, memory_order_relaxed);
     return kern;
 }

@@ -12,6 +12,7 @@
 #include <base/check.h>
 
 #include "lane.h"
+#include "ucx_addr.h"
 
 /* Active message ids.  LINES is a put that must be stored by our own copy, word by word: the put
  * head has no room to say so. */
@@ -19,7 +20,6 @@ enum gw_ucx_am { GW_UCX_AM_MSG = 1, GW_UCX_AM_PUT = 2, GW_UCX_AM_LINES = 3 };
 
 enum {
     GW_UCX_DEPTH = 256, /* puts outstanding where the host names no number */
-    GW_UCX_DEPTH_MAX = 4096,
     GW_UCX_MSGS = 64, /* control messages outstanding; the protocol keeps them under 16 KiB */
     GW_UCX_MSG_ROOM = 32 << 10,
     GW_UCX_ARRIVED_MAX = 1536, /* within one pass of progress; the protocol allows about 1,300 */
@@ -78,25 +78,14 @@ struct gw_ucx_lane {
     uint32_t msg_used;
 };
 
-/* What a blob says.  The address points into the blob. */
-struct gw_ucx_addr {
-    uint32_t depth;
-    uint32_t len;
-    char transport[16], segment[16];
-    const uint8_t *address;
-};
-
-gw_err gw_ucx_addr_write(struct gw_blob *out,
-                         const struct gw_ucx_addr *a); /* GW_E_LIMIT: longer than a blob */
-gw_err gw_ucx_addr_read(const struct gw_blob *in,
-                        struct gw_ucx_addr *a); /* pure, hostile bytes; GW_E_PROTO */
-
 extern const struct gw_lane_module gw_lane_module_v1; /* what a lane finds its ops in */
 
 /* ucx_dev.c */
 void gw_ucx_log(const struct gw_ucx_dev *dev, enum gw_log_level level, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-void gw_ucx_hush(int on); /* while on, what UCX says on this thread is for debugging only */
+/* While on, what UCX warns of on this thread is a warning: a device or a lane is opened, and it alone knows why not.  Later its
+ * words are for debugging only; the event or the answer of the call says the same, and the core prints the one line. */
+void gw_ucx_loud(int on);
 
 /* ucx_conn.c */
 gw_err gw_ucx_make(void *dev, struct gw_lane **lane_p);

@@ -5,7 +5,7 @@
  * not against a member of the job. */
 #include <base/bytes.h>
 
-#include "ucx.h"
+#include "ucx_addr.h"
 
 /*  0       4         5   6     8       12          28        44      52
  *  +-------+---------+---+-----+-------+-----------+---------+-------+---------+

@@ -2,12 +2,15 @@
  * and over shared memory.  A line whose flag is new and whose data is not is torn.
  *
  *   ll      16-byte lines    data 4, flag 4, data 4, flag 4
- *   ll128   128-byte lines   data 120, flag 8; the flag is the last word */
+ *   ll128   128-byte lines   data 120, flag 8; the flag is the last word
+ *
+ * LINES=1000000 in the environment: so many lines for each row, and a line that says how many were torn. */
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -18,6 +21,7 @@ struct plan {
     const char *tls, *policy;
     enum host_proto proto;
     uint64_t messages;
+    int said; /* the row prints what it has seen */
 };
 
 enum { SLOTS = HOST_SLOTS, LL_LINE = 16, LL128_LINE = 128, LL128_UNIT = 2048, SPINS = 1 << 20 };
@@ -35,6 +39,15 @@ static size_t message_bytes(const struct plan *p, uint64_t k)
     if (k % 4 == 0)
         return units * unit;
     return (k % 4 == 1 ? 1 + k % 3 : 1 + k * 2654435761u % units) * unit;
+}
+
+static uint64_t lines_of(const struct plan *p, uint64_t messages)
+{
+    uint64_t lines = 0;
+
+    for (uint64_t k = 0; k < messages; k++)
+        lines += message_bytes(p, k) / (p->proto == HOST_LL ? LL_LINE : LL128_LINE);
+    return lines;
 }
 
 static uint64_t data_of(uint64_t step, uint64_t word)
@@ -116,8 +129,10 @@ static void *gpu_reads(void *arg)
         torn += torn_lines(slot_of(g, k), message_bytes(g->plan, k), g->plan->proto, k + 1);
         atomic_store(&g->flow.allowed, k + 1 + SLOTS);
     }
-    if (torn != 0)
-        fprintf(stderr, "%llu torn lines\n", (unsigned long long)torn);
+    if (torn != 0 || g->plan->said)
+        fprintf(stderr, "%s %s %s: %llu lines in %llu messages, %llu torn\n", g->plan->proto == HOST_LL ? "ll" : "ll128",
+                g->plan->tls, g->plan->policy, (unsigned long long)lines_of(g->plan, g->flow.total),
+                (unsigned long long)g->flow.total, (unsigned long long)torn);
     must(torn == 0);
     return NULL;
 }
@@ -157,9 +172,15 @@ static void lines_child(const void *arg, int fd, int side)
 
 static void play(const char *tls, const char *policy, enum host_proto proto, uint64_t messages)
 {
+    const char *wanted = getenv("LINES");
+    struct plan p = {tls, policy, proto, messages, wanted != NULL};
+
     if (SANITIZED)
-        messages /= 8; /* such a copy is slow, and torn lines are looked for by the plain build */
-    child_two(lines_child, &(struct plan){tls, policy, proto, messages});
+        p.messages /= 8; /* such a copy is slow, and torn lines are looked for by the plain build */
+    if (wanted != NULL)
+        for (p.messages = 1; lines_of(&p, p.messages) < strtoull(wanted, NULL, 10);)
+            p.messages += 1 + p.messages / 16;
+    child_two(lines_child, &p);
 }
 
 static void test_ll(void **state)
