@@ -210,7 +210,8 @@ uint32_t gw_control_patience_ms(const struct gw_control *c)
 static void warn_stall(struct gw_control *c, uint64_t silent_ms)
 {
     c->warned = 1;
-    gw_log(c->conf.log, GW_LOG_WARN,
+    /* no error yet, but shown like one: a job that hangs says nothing else */
+    gw_log(c->conf.log, GW_LOG_ERROR,
            "gradwire " GW_VERSION " stall: local=\"%s\" peer=\"%s\" open=%u silent_ms=%llu: no sign of life of the peer's "
            "process, though its host acknowledges: stopped, in a debugger, or starved. Next: look at that process; %s",
            c->w->local_name, c->w->peer_name, atomic_load_explicit(&c->w->outstanding, memory_order_relaxed),

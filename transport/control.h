@@ -45,6 +45,8 @@ gw_err gw_dial_start(const struct gw_control_conf *conf, const struct gw_handle 
 gw_err gw_dial_poll(struct gw_guest *guest, struct gw_hello *theirs, struct gw_reject *why);
 /* "10.0.0.1:4242" of the other end. */
 const char *gw_guest_peer(const struct gw_guest *guest);
+/* 1: after the hellos the other end is gone, and has left nothing to read. */
+int gw_guest_left(const struct gw_guest *guest);
 
 /* ---- the watch ---- */
 enum gw_sign {

@@ -79,6 +79,7 @@ static const char *advice(const struct gw_dial *d, int cause)
         return "does that rank still run?";
     case ENETUNREACH:
     case EHOSTUNREACH:
+    case EADDRNOTAVAIL:
         return "no route between the two subnets: choose an interface with GRADWIRE_IFNAME";
     case EMFILE:
         return "raise the limit of open files (ulimit -n)";

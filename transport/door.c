@@ -96,6 +96,7 @@ static void say_not_opened(const struct gw_control_conf *conf, const struct gw_a
 static gw_err open_all(struct gw_door *door, const struct gw_addr *addrs, int n)
 {
     uint32_t start;
+    int cause = 0;
     memcpy(&start, door->handle.token, sizeof start);
     start ^= (uint32_t)gw_now_ns(); /* the port tells nothing of the token */
     for (int i = 0; i < n && door->handle.addrs < GW_ADDRS_MAX; i++) {
@@ -104,11 +105,14 @@ static gw_err open_all(struct gw_door *door, const struct gw_addr *addrs, int n)
         if (open_address(&door->conf, &door->sock[at], &door->handle.addr[at], start) == 0)
             door->handle.addrs++;
         else
-            say_not_opened(&door->conf, &addrs[i], errno);
+            say_not_opened(&door->conf, &addrs[i], cause = errno);
     }
     if (door->handle.addrs > 0)
         return GW_OK;
-    gw_log(door->conf.log, GW_LOG_ERROR, "listen: none of %d addresses could be opened", n);
+    errno = cause;
+    if (cause != EADDRINUSE && cause != EMFILE) /* these were said as errors */
+        gw_log(door->conf.log, GW_LOG_ERROR, "gradwire " GW_VERSION " GW_E_SYS: op=listen: none of our %d addresses can be "
+               "listened on: %m. Next: choose another interface with GRADWIRE_IFNAME", n);
     return GW_E_SYS;
 }
 

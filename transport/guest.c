@@ -82,6 +82,14 @@ gw_err gw_guest_write(struct gw_guest *g)
     return GW_OK;
 }
 
+int gw_guest_left(const struct gw_guest *guest)
+{
+    char c;
+    ssize_t n = recv(guest->sock.fd, &c, 1, MSG_PEEK | MSG_DONTWAIT);
+
+    return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
+
 gw_err gw_guest_answer(struct gw_guest *guest, const struct gw_hello *mine)
 {
     if (guest->sock.fd < 0)

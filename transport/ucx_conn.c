@@ -66,9 +66,11 @@ gw_err gw_ucx_make(void *dev, struct gw_lane **lane_p)
         gw_ucx_close(&l->lane);
         return GW_E_NOMEM;
     }
+    gw_ucx_loud(1);
     status = worker_create(l);
     if (status == UCS_OK)
         status = gw_ucx_handlers_set(l);
+    gw_ucx_loud(0);
     if (status != UCS_OK) {
         gw_ucx_log(d, GW_LOG_WARN, "ucx: no worker over %s: %s", d->transport,
                    ucs_status_string(status));
@@ -140,10 +142,26 @@ static gw_err peer_check(struct gw_ucx_lane *l, const struct gw_blob *blob, stru
     if (strcmp(a->segment, l->dev->segment) == 0)
         return GW_OK;
     snprintf(l->lane.why, sizeof(l->lane.why),
-             "the peer has UCX transport %s with segment %s, we have %s with %s; they must be equal "
-             "(GRADWIRE_UCX_TCP_RX_SEG_SIZE)",
-             a->transport, a->segment, l->dev->transport, l->dev->segment);
+             "the peer has UCX transport %s with segment %s, we have %s with %s; they must be equal (%s)",
+             a->transport, a->segment, l->dev->transport, l->dev->segment,
+             strcmp(a->transport, l->dev->transport) ? "GRADWIRE_UCX_TLS" : "GRADWIRE_UCX_TCP_RX_SEG_SIZE");
     return GW_E_REFUSED;
+}
+
+static void say_unreachable(struct gw_ucx_lane *l, const char *theirs, ucs_status_t status)
+{
+    const char *ours = l->dev->transport, *cause = ucs_status_string(status);
+    char *why = l->lane.why;
+    if (strcmp(theirs, ours) != 0)
+        snprintf(why, sizeof(l->lane.why),
+                 "UCX cannot reach the peer, which has transport %s while we have %s (%s); GRADWIRE_UCX_TLS must be the same "
+                 "on both", theirs, ours, cause);
+    else if (strstr(ours, "tcp") == NULL)
+        snprintf(why, sizeof(l->lane.why),
+                 "UCX cannot reach the peer over %s (%s); shared memory needs both ranks on one host, and in one container or "
+                 "with its IPC and PID namespaces", ours, cause);
+    else
+        snprintf(why, sizeof(l->lane.why), "UCX cannot reach the peer over %s (%s)", ours, cause);
 }
 
 /* The endpoint is usable at once: UCX connects by itself as both sides poll. */
@@ -160,18 +178,13 @@ gw_err gw_ucx_join(struct gw_lane *lane, const struct gw_blob *peer)
         err = gw_ucx_recvs_alloc(l, a.depth);
     if (err != GW_OK)
         return err;
-    gw_ucx_hush(1);
     status = ep_create(l, a.address, UCP_ERR_HANDLING_MODE_PEER);
     if (status != UCS_OK)
         status = ep_create(l, a.address, UCP_ERR_HANDLING_MODE_NONE);
-    gw_ucx_hush(0);
     if (status == UCS_OK)
         return GW_OK;
     l->ep = NULL;
-    snprintf(l->lane.why, sizeof(l->lane.why),
-             "UCX cannot reach the peer, which has transport %s while we have %s (%s); GRADWIRE_UCX_TLS must be "
-             "the same on both",
-             a.transport, l->dev->transport, ucs_status_string(status));
+    say_unreachable(l, a.transport, status);
     return GW_E_LANE;
 }
 
@@ -198,11 +211,9 @@ void gw_ucx_shut(struct gw_lane *lane)
     l->down = 1;
     if (l->worker == NULL)
         return;
-    gw_ucx_hush(1);
     if (l->ep != NULL && l->force)
         ep_close(l);
     ucp_worker_destroy(l->worker);
-    gw_ucx_hush(0);
     l->worker = NULL;
     l->ep = NULL;
     l->ring_count = l->arrived = 0;

@@ -368,11 +368,9 @@ ucs_status_t gw_ucx_handlers_set(struct gw_ucx_lane *l)
 static void progress(struct gw_ucx_lane *l)
 {
     l->msg_used = 0;
-    gw_ucx_hush(1); /* a failure is reported as an event, and the core prints the line */
     for (int i = 0; i < GW_UCX_ROUNDS && l->arrived == 0 && l->failed == GW_OK; i++)
         if (ucp_worker_progress(l->worker) == 0)
             break;
-    gw_ucx_hush(0);
 }
 
 int gw_ucx_poll(struct gw_lane *lane, struct gw_event *ev, int max)

@@ -15,11 +15,11 @@
 
 static pthread_mutex_t devs_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct gw_ucx_dev *devs;
-static _Thread_local int hushed;
+static _Thread_local int loud;
 
-void gw_ucx_hush(int on)
+void gw_ucx_loud(int on)
 {
-    hushed = on;
+    loud = on;
 }
 
 static void log_line(const struct gw_logger *lg, enum gw_log_level level, const char *head,
@@ -49,8 +49,8 @@ static ucs_log_func_rc_t log_from_ucx(const char *file, unsigned line, const cha
                                       const char *fmt, va_list ap)
 {
     enum gw_log_level ours = level == UCS_LOG_LEVEL_FATAL                 ? GW_LOG_ERROR
-                             : level <= UCS_LOG_LEVEL_WARN && hushed == 0 ? GW_LOG_WARN
-                                                                          : GW_LOG_DEBUG;
+                             : level <= UCS_LOG_LEVEL_WARN && loud ? GW_LOG_WARN
+                                                                   : GW_LOG_DEBUG;
     (void)file, (void)line, (void)function, (void)conf;
     pthread_mutex_lock(&devs_lock);
     if (devs != NULL)
@@ -223,7 +223,9 @@ static gw_err open_dev(const struct gw_host *host, const struct gw_lane_conf *co
         return GW_E_NOMEM;
     describe(d, host, conf);
     devs_add(d);
+    gw_ucx_loud(1);
     err = context_open(d);
+    gw_ucx_loud(0);
     if (err != GW_OK) {
         close_dev(d);
         return err;

@@ -207,7 +207,7 @@ static gw_err start(const struct gw_logger *log)
     pthread_once(&once, hear_of_forks);
     if (gw_sock_epoll(&watch.ep) != 0 || gw_sock_event(&watch.ev) != 0 ||
         epoll_ctl(watch.ep.fd, EPOLL_CTL_ADD, watch.ev.fd, &wake) != 0) {
-        gw_log(log, GW_LOG_ERROR, "watch: epoll: %m");
+        gw_log(log, GW_LOG_WARN, "gradwire: watch: epoll: %m");
         close_fds();
         return GW_E_SYS;
     }
@@ -216,7 +216,7 @@ static gw_err start(const struct gw_logger *log)
     if (err == 0)
         return GW_OK;
     errno = err;
-    gw_log(log, GW_LOG_ERROR, "watch: thread: %m");
+    gw_log(log, GW_LOG_WARN, "gradwire: watch: thread: %m");
     watch.state = IDLE;
     close_fds();
     return GW_E_SYS;
@@ -232,7 +232,7 @@ gw_err gw_watch_add(struct gw_control *c)
         return err;
     struct epoll_event ev = {.events = EPOLLIN, .data.ptr = c};
     if (epoll_ctl(watch.ep.fd, EPOLL_CTL_ADD, c->sock.fd, &ev) != 0) {
-        gw_log(c->conf.log, GW_LOG_ERROR, "watch: epoll_ctl: %m");
+        gw_log(c->conf.log, GW_LOG_WARN, "gradwire: watch: epoll_ctl: %m");
         return GW_E_SYS;
     }
     c->in_epoll = 1;

@@ -17,8 +17,6 @@
 /* How long a lane that failed to join waits for the end of file of a peer that has just died. */
 #define JOIN_GRACE_NS 500000000ull
 
-enum { FILES_OF_LANE = 8 };
-
 static uint64_t env_now(void *unused)
 {
     (void)unused;
@@ -67,10 +65,6 @@ static gw_err make_lane(struct gw_pending *p)
     gw_err err;
 
     gw_lane_words()[0] = 0;
-    if (!gw_files_left(FILES_OF_LANE)) {
-        snprintf(gw_lane_words(), GW_TEXT_MAX, "fewer than %d more files may be opened", FILES_OF_LANE);
-        return GW_E_SYS;
-    }
     err = p->dev->ops->make(p->dev->lane_dev, &p->lane);
     if (err == GW_OK && !p->is_send)
         err = gw_places_new(p->dev->slab, p->lane->paths, &places);

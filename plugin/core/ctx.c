@@ -1,7 +1,6 @@
 /* ctx.c - gw_open to gw_close, and what the process shares. */
 #include "ctx.h"
 
-#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +17,7 @@
 /* How long the last close waits for peers that have not read our bye yet. */
 enum { SETTLE_MS = 2000 };
 
-enum { FILES_MAX = 16, FILES_OF_DEVICE = 12, LANE_WORDS = 256 };
+enum { LANE_WORDS = 256 };
 
 struct gw_proc gw_proc = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -163,17 +162,6 @@ void gw_proc_leave(void)
     pthread_mutex_unlock(&gw_proc.lock);
 }
 
-int gw_files_left(int n)
-{
-    int fd[FILES_MAX], got = 0;
-
-    while (got < n && got < FILES_MAX && (fd[got] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0)
-        got++;
-    for (int i = 0; i < got; i++)
-        close(fd[i]);
-    return got == n;
-}
-
 static _Thread_local char lane_words[LANE_WORDS];
 
 char *gw_lane_words(void)
@@ -183,8 +171,10 @@ char *gw_lane_words(void)
 
 static void lane_line(void *log, enum gw_log_level level, const char *line)
 {
+    size_t n = strlen(line);
+
     if (level <= GW_LOG_WARN && lane_words[0] == 0)
-        snprintf(lane_words, sizeof lane_words, "%s", line);
+        snprintf(lane_words, sizeof lane_words, "%.*s", (int)(n > 0 && line[n - 1] == '.' ? n - 1 : n), line);
     gw_log(log, level == GW_LOG_WARN ? GW_LOG_INFO : level, "%s", line);
 }
 
@@ -201,10 +191,6 @@ static gw_err open_lane(struct gw_dev *d, const struct gw_logger *log)
     d->ops = gw_proc.ops;
     d->lane_log = (struct gw_logger){ .write = lane_line, .arg = (void *)(uintptr_t)log, .level = log ? log->level : 0 };
     lane_words[0] = 0;
-    if (!gw_files_left(FILES_OF_DEVICE)) {
-        snprintf(lane_words, sizeof lane_words, "fewer than %d more files may be opened", FILES_OF_DEVICE);
-        return GW_E_SYS;
-    }
     err = d->ops->open(&host, &conf, &d->lane_dev);
     if (err == GW_OK && gw_proc.codec != NULL) {
         err = gw_slab_new(d->ops, d->lane_dev, gw_proc.conf.slab_bytes, gw_proc.conf.chunk_bytes, &d->slab);
@@ -238,10 +224,8 @@ gw_err gw_proc_descriptors(const struct gw_logger *log, const char *op, int want
 static void say_not_opened(const struct gw_dev *d, gw_err err, const struct gw_logger *log)
 {
     gw_log(log, GW_LOG_ERROR, "gradwire " GW_VERSION " %s: op=open local=\"%s pid %d %s\": the lane cannot be opened: %s. "
-           "Next: %s", gw_err_name(err), gw_proc.host, (int)getpid(), d->net.name,
-           lane_words[0] ? lane_words : gw_err_text(err),
-           err == GW_E_SYS ? "raise the limit of open files (ulimit -n)"
-                           : "unset GRADWIRE_UCX_TLS, or make it tcp or posix; choose the interface with GRADWIRE_IFNAME");
+           "Next: unset GRADWIRE_UCX_TLS, or make it tcp or posix; choose the interface with GRADWIRE_IFNAME",
+           gw_err_name(err), gw_proc.host, (int)getpid(), d->net.name, lane_words[0] ? lane_words : gw_err_text(err));
 }
 
 gw_err gw_proc_device(int dev, const struct gw_logger *log, struct gw_dev **dev_p)
@@ -253,7 +237,7 @@ gw_err gw_proc_device(int dev, const struct gw_logger *log, struct gw_dev **dev_
         err = GW_E_ARG;
     else if (gw_proc.dev[dev].lane_dev == NULL) {
         err = open_lane(&gw_proc.dev[dev], log);
-        if (err != GW_OK)
+        if (err != GW_OK && err != GW_E_SYS) /* which has said its line */
             say_not_opened(&gw_proc.dev[dev], err, log);
         else if (lane_words[0])
             gw_log(log, GW_LOG_WARN, "gradwire: %s", lane_words);

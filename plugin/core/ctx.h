@@ -59,8 +59,6 @@ gw_err gw_proc_device(int dev, const struct gw_logger *log, struct gw_dev **dev_
 
 /* What a lane said first since this was cleared on this thread: why it cannot be opened, for the one line about it. */
 char *gw_lane_words(void);
-/* A lane that runs out of files in the middle ends the process (UCX asserts): asked before. */
-int gw_files_left(int n);
 
 void gw_control_conf_fill(struct gw_control_conf *c, const struct gw_logger *log);
 

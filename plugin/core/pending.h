@@ -19,6 +19,7 @@ struct gw_pending {
     struct gw_hello mine, theirs;
     struct gw_agreed agreed;
     uint64_t since_ns, deadline_ns;
+    int peers_own; /* it refused us for a trouble of its own */
     gw_err join_err;
     uint64_t join_failed_ns; /* 0: it has not */
 };

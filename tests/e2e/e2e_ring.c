@@ -86,6 +86,11 @@ static void ring_child(const void *arg, int fd, int me)
     rank_conn_close(&r, &from);
     rank_close(&r);
     must(host_now_ns() - since < 4000000000u);
+    if (host_log_warns() != 1 || held_threads() != 0) {
+        char last[HOST_LOG_LINE];
+        host_log_last(last);
+        fprintf(stderr, "%u lines, %d threads; the last: %s\n", host_log_warns(), held_threads(), last);
+    }
     must(host_log_warns() == 1 && held_threads() == 0);
 }
 
