@@ -56,17 +56,20 @@ GW_API void gw_close(struct gw_ctx *ctx);
 GW_API int gw_devices(const struct gw_ctx *ctx);
 GW_API gw_err gw_device(const struct gw_ctx *ctx, int dev, struct gw_device *out);
 
-/* Opens a door on device dev and fills the handle. */
+/* Opens a door on device dev and fills the handle: GW_HANDLE_SIZE bytes of the caller's.  GW_E_ARG (no such device), GW_E_SYS
+ * (descriptors, ports), GW_E_DEVICE, GW_E_NOMEM. */
 GW_API gw_err gw_listen(struct gw_ctx *ctx, int dev, void *handle, struct gw_listener **listener_p);
 GW_API void gw_listener_close(struct gw_listener *listener);
-/* GW_AGAIN until a peer has come (without a bound of its own) and, from its hello on, at most the connect timeout. */
+/* GW_AGAIN until a peer has come: without a bound, as a rank may be late, but said once after the connect timeout; with
+ * GRADWIRE_STALL_TIMEOUT GW_E_TIMEOUT after both.  From its hello on at most the connect timeout.  The listener stays usable. */
 GW_API gw_err gw_accept(struct gw_listener *listener, struct gw_comm **comm_p);
-/* The handle's memory must be the same and writable until this answers something else than GW_AGAIN. */
+/* The handle's memory must be the same and writable until this answers something else than GW_AGAIN.  GW_E_PROTO or GW_E_VERSION
+ * (not a handle of ours), GW_E_REFUSED, GW_E_SETTING, GW_E_TIMEOUT, GW_E_PEER, GW_E_SYS, GW_E_NOMEM; one line was printed. */
 GW_API gw_err gw_connect(struct gw_ctx *ctx, int dev, void *handle, struct gw_comm **comm_p);
 /* Never waits for the peer.  Open requests are given up; the peer is told. */
 GW_API void gw_comm_close(struct gw_comm *comm);
 
-/* Registers [base, base+bytes) for messages of this comm.  Any thread. */
+/* Registers [base, base+bytes) for messages of this comm.  Any thread.  GW_E_NOMEM, or what the lane's device answers. */
 GW_API gw_err gw_reg(struct gw_comm *comm, void *base, size_t bytes, struct gw_mem **mem_p);
 /* After this nothing of the peer's lands in the memory.  With receives open on it the comm is broken. */
 GW_API void gw_dereg(struct gw_comm *comm, struct gw_mem *mem);
@@ -75,7 +78,8 @@ GW_API void gw_dereg(struct gw_comm *comm, struct gw_mem *mem);
  * a request too; its gw_test says what is wrong.  size may be 0; at most GW_SIZE_MAX. */
 GW_API gw_err gw_isend(struct gw_comm *comm, const void *data, size_t size, int tag, struct gw_mem *mem,
                        struct gw_req **req_p);
-/* n buffers, matched by tag; equal tags in order. */
+/* n buffers, at most GW_RECV_BUFFERS_MAX, matched by tag; equal tags in order.  The arrays are read before this returns.
+ * GW_AGAIN: 32 receives are open.  Both answer GW_E_ARG for a comm of the other direction and sizes out of range. */
 GW_API gw_err gw_irecv(struct gw_comm *comm, int n, void *const *data, const size_t *sizes, const int *tags,
                        struct gw_mem *const *mems, struct gw_req **req_p);
 /* *done_p becomes 0 or 1.  When done, sizes (may be NULL) gets 1 (send) or n (receive) byte counts and the request is gone.

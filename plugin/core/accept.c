@@ -113,22 +113,35 @@ static gw_err step_accept(struct gw_pending *p, struct gw_comm **comm_p)
     return gw_pending_join(p, comm_p);
 }
 
-/* No error, for a peer may be slow; but a rank whose peer is dead, or uses another transport, has nothing else to say. */
-static void say_nobody_came(struct gw_listener *l)
+static void say_nobody_came(const struct gw_listener *l, uint64_t age_ms, const char *word, const char *and_now)
 {
+    gw_log(l->ctx->log, GW_LOG_ERROR,
+           "gradwire " GW_VERSION " %s: op=accept local=\"%s pid %d %s\" age_ms=%llu: no rank has connected yet, %s. Next: see that "
+           "the rank before this one runs, that it uses gradwire too (NCCL_NET=gradwire on every rank), and that no firewall "
+           "stands between (GRADWIRE_PORTS sets the ports)", word, gw_proc.host, (int)getpid(), l->dev->net.name,
+           (unsigned long long)age_ms, and_now);
+}
+
+/* A peer may be slow, or in a debugger: said once, and an end only where the user gave stalls one.  But a rank whose peer is
+ * dead, or uses another transport, has nothing else to say. */
+static gw_err nobody_came(struct gw_listener *l)
+{
+    const struct gw_conf *conf = &gw_proc.conf;
     uint64_t now = gw_now_ns(), age_ms;
 
     if (l->since_ns == 0)
         l->since_ns = now;
     age_ms = (now - l->since_ns) / 1000000;
-    if (l->told || age_ms < gw_proc.conf.connect_timeout_ms)
-        return;
+    if (age_ms < conf->connect_timeout_ms)
+        return GW_AGAIN;
+    if (conf->stall_timeout_ms != 0 && age_ms >= (uint64_t)conf->connect_timeout_ms + conf->stall_timeout_ms) {
+        say_nobody_came(l, age_ms, "GW_E_TIMEOUT", "and GRADWIRE_STALL_TIMEOUT is over");
+        return GW_E_TIMEOUT;
+    }
+    if (!l->told)
+        say_nobody_came(l, age_ms, "stall", "waiting on");
     l->told = 1;
-    gw_log(l->ctx->log, GW_LOG_ERROR,
-           "gradwire " GW_VERSION " stall: op=accept local=\"%s pid %d %s\" age_ms=%llu: no rank has connected yet, waiting on. "
-           "Next: see that the rank before this one runs, that it uses gradwire too (NCCL_NET=gradwire on every rank), and "
-           "that no firewall stands between (GRADWIRE_PORTS sets the ports)", gw_proc.host, (int)getpid(), l->dev->net.name,
-           (unsigned long long)age_ms);
+    return GW_AGAIN;
 }
 
 gw_err gw_accept(struct gw_listener *l, struct gw_comm **comm_p)
@@ -143,7 +156,7 @@ gw_err gw_accept(struct gw_listener *l, struct gw_comm **comm_p)
         if (err == GW_OK)
             err = welcome(l, guest, &theirs);
         else if (err == GW_AGAIN)
-            say_nobody_came(l);
+            err = nobody_came(l);
         if (err != GW_OK)
             return err;
     }

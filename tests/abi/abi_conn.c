@@ -159,6 +159,27 @@ static void nobody_home_child(const void *arg, int fd, int side)
     rank_close(&r);
 }
 
+/* The peer never dials: said once, and the end of waiting where the user gave stalls one. */
+static void nobody_comes_child(const void *arg, int fd, int side)
+{
+    char line[HOST_LOG_LINE];
+    struct host_conn door;
+    struct rank r;
+
+    (void)arg, (void)fd, (void)side;
+    setenv("GRADWIRE_CONNECT_TIMEOUT", "200ms", 1);
+    setenv("GRADWIRE_STALL_TIMEOUT", "300ms", 1);
+    rank_open(&r, 12);
+    rank_listen(&r, &door);
+    host_conn_accept(&r.service, &door);
+    must(rank_result(&r, &door) != ncclSuccess && door.comm == NULL);
+    host_log_last(line);
+    must(host_log_warns() == 2 && strstr(line, "GW_E_TIMEOUT: op=accept") && strstr(line, "Next:"));
+    host_conn_close(&r.service, &door);
+    rank_wait(&r, &door);
+    rank_close(&r);
+}
+
 /* The other side runs another plugin, or none. */
 static void garbage_handle_child(const void *arg, int fd, int side)
 {
@@ -276,6 +297,7 @@ FROM(6, in_flight)
 FROM(11, half_open) /* older tables have no finalize */
 ONCE(no_device_handle)
 ONCE(nobody_home)
+ONCE(nobody_comes)
 ONCE(again)
 
 int main(void)
@@ -284,7 +306,8 @@ int main(void)
         cmocka_unit_test(test_handle_memory), cmocka_unit_test(test_many_pending),
         cmocka_unit_test(test_garbage_handle), cmocka_unit_test(test_in_flight),
         cmocka_unit_test(test_half_open), cmocka_unit_test(test_no_device_handle),
-        cmocka_unit_test(test_nobody_home), cmocka_unit_test(test_again),
+        cmocka_unit_test(test_nobody_home), cmocka_unit_test(test_nobody_comes),
+        cmocka_unit_test(test_again),
     };
     setenv("NCCL_DEBUG", "WARN", 0); /* else errors that a case provokes also stand on stderr */
     return cmocka_run_group_tests(tests, NULL, NULL);
