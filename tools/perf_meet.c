@@ -17,7 +17,7 @@
 enum {
     CODE_CHARS = 16, /* of five bits each: nobody guesses one */
     HELLO_BYTES = 4 + CODE_CHARS,
-    HELLO_MS = 3000, /* how long a stranger may hold the door */
+    HELLO_MS = 1000, /* how long a stranger may hold the door */
     STRANGERS_MAX = 64
 };
 static const char port_default[] = "27182";
