@@ -53,6 +53,17 @@ static struct gw_offer offer_large(void)
     return o;
 }
 
+/* A struct's padding is nobody's: the values are compared. */
+static void same_offer(const struct gw_offer *a, const struct gw_offer *b)
+{
+    assert_true(a->number == b->number && a->buffers == b->buffers && a->pieces == b->pieces && a->hint == b->hint);
+    assert_int_equal(a->piece_bytes, b->piece_bytes);
+    assert_memory_equal(a->piece_addr, b->piece_addr, sizeof(a->piece_addr));
+    assert_memory_equal(a->piece_key, b->piece_key, sizeof(a->piece_key));
+    for (int i = 0; i < a->buffers; i++)
+        assert_memory_equal(&a->buf[i], &b->buf[i], sizeof(a->buf[i])); /* has none */
+}
+
 static void offer_is_drawn_so(void **state)
 {
     struct gw_offer o = offer_small(), got;
@@ -62,7 +73,7 @@ static void offer_is_drawn_so(void **state)
     assert_int_equal(gw_offer_write(out, &o), sizeof(golden_offer));
     assert_memory_equal(out, golden_offer, sizeof(golden_offer));
     assert_int_equal(gw_offer_read(golden_offer, sizeof(golden_offer), &got), GW_OK);
-    assert_memory_equal(&got, &o, sizeof(o));
+    same_offer(&got, &o);
 }
 
 static void offer_comes_back_as_it_was(void **state)
@@ -80,7 +91,7 @@ static void offer_comes_back_as_it_was(void **state)
         len = gw_offer_write(out, &o);
         assert_int_equal(len, GW_LINE * (1 + (buffers + 1) / 2));
         assert_int_equal(gw_offer_read(out, len, &got), GW_OK);
-        assert_memory_equal(&got, &o, sizeof(o));
+        same_offer(&got, &o);
         o = offer_large();
     }
 }

@@ -82,7 +82,7 @@ static void refused(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct gw_conf c, before;
         gw_conf_defaults(&c);
-        before = c;
+        memcpy(&before, &c, sizeof c); /* padding too */
         said[0] = 0;
         int empty = bad[i][strlen(bad[i]) - 1] == '=';
         if (parse(&c, bad[i]) != (empty ? GW_OK : GW_E_SETTING))

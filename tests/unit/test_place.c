@@ -44,7 +44,9 @@ static void head_is_drawn_so(void **state)
     gw_head_write(out, &h);
     assert_memory_equal(out, golden, sizeof(golden));
     assert_int_equal(gw_head_read(out, sizeof(out), &got), GW_OK);
-    assert_memory_equal(&got, &h, sizeof(h));
+    /* a struct's padding is nobody's: the values are compared */
+    assert_true(got.number == h.number && got.buffer == h.buffer && got.kind == h.kind && got.piece == h.piece);
+    assert_true(got.offset == h.offset && got.length == h.length);
 }
 
 static void head_read_refuses(const struct gw_head *h)
