@@ -135,7 +135,10 @@ int gw_policy_cover(const struct gw_policy *p, uint64_t backlog)
  * what cores there are decides, and only a trial can tell. */
 static int on_trial(const struct gw_policy *p)
 {
-    return bytes_in(p->rate_max, 2 * p->cpu_ns_kib) > p->saved;
+    /* while a codec takes the link's cores the link looks slow: what it did raw is remembered */
+    uint64_t rate = gw_max_u64(p->rate_max, p->trial.rate[GW_TRIAL_RAW]);
+
+    return bytes_in(rate, 2 * p->cpu_ns_kib) > p->saved;
 }
 
 void gw_policy_peer(struct gw_policy *p, uint32_t decode_ns_kib)

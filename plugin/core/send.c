@@ -92,7 +92,7 @@ static void post_whole(struct gw_comm *comm, struct gw_req *req)
         s->raw[0] = s->size;
     }
     s->chunks = s->front = s->back = 1;
-    gw_stat_add(&gw_stat->chunks_raw, s->size > 0);
+    gw_stat_add(&gw_stat->chunks_raw, (s->size + comm->is.agreed.chunk_bytes - 1) / comm->is.agreed.chunk_bytes);
 }
 
 /* ---- frames ---- */

@@ -3,15 +3,18 @@
 
 enum {
     EPOCH_NS = 16000000, EPOCH_BYTES = 4 << 20, /* shorter ones measure the scheduler */
+    HOPELESS_NS = 2000000,
     PROBE_NS = 8000000, PROBE_BYTES = 2 << 20,  /* of the way that is probably slower */
-    REST_FIRST = 32,                            /* a probe costs at most 2 % of what it can lose */
+    WINDOWS = 3,                                /* ... and fewer windows what was under way before they began */
+    COLD = 8,                                   /* epochs until memory, caches and TCP are warm; raw looks slow before */
+    REST_FIRST = 64,                            /* a probe costs at most 2 % of what it can lose */
     REST_MAX = 512,
     CODE_GAIN_PERCENT = 103                     /* less is not worth the CPU */
 };
 
 void gw_trial_init(struct gw_trial *t)
 {
-    *t = (struct gw_trial){ .left = 1, .rest = REST_FIRST };
+    *t = (struct gw_trial){ .left = COLD, .rest = REST_FIRST };
 }
 
 void gw_trial_idle(struct gw_trial *t)
@@ -23,8 +26,9 @@ void gw_trial_idle(struct gw_trial *t)
 static void turn(struct gw_trial *t, uint8_t mode, uint32_t outstanding)
 {
     gw_trial_idle(t);
+    /* those of the mode before, and as many until the new way has filled its pipe */
     if (t->mode != mode)
-        t->settle = outstanding;
+        t->settle = 2 * outstanding, t->turn_bytes = t->turn_ns = 0;
     t->mode = mode;
 }
 
@@ -40,7 +44,7 @@ static void judge(struct gw_trial *t, uint32_t outstanding)
 {
     if (other_is_faster(t)) {
         t->favoured = !t->favoured;
-        t->rest = REST_FIRST;
+        t->rest = t->favoured == GW_TRIAL_CODE ? COLD : REST_FIRST; /* a wrong yes costs more than a wrong no */
     }
     t->left = t->rest;
     t->rest = t->rest < REST_MAX ? t->rest * 2 : REST_MAX;
@@ -64,11 +68,26 @@ static void epoch_ends(struct gw_trial *t, uint64_t ns, uint32_t outstanding)
         turn(t, t->favoured, outstanding);
 }
 
+/* A probe that takes twice the time of the favoured way is over before it has cost more. */
+static int hopeless(struct gw_trial *t, uint64_t bytes, uint64_t now_ns)
+{
+    if (t->turn_ns == 0)
+        t->turn_ns = now_ns;
+    else
+        t->turn_bytes += bytes;
+    return (double)(now_ns - t->turn_ns) > HOPELESS_NS + 2e9 * (double)t->turn_bytes / (double)t->rate[t->favoured];
+}
+
 void gw_trial_done(struct gw_trial *t, uint64_t bytes, uint32_t outstanding, uint64_t now_ns)
 {
     int probe = t->mode != t->favoured;
-    uint64_t ns;
+    uint64_t windows = bytes * outstanding * WINDOWS, ns;
 
+    if (probe && hopeless(t, bytes, now_ns)) {
+        t->rate[t->mode] = 0;
+        judge(t, outstanding);
+        return;
+    }
     if (t->settle > 0) {
         t->settle--;
         return;
@@ -79,6 +98,6 @@ void gw_trial_done(struct gw_trial *t, uint64_t bytes, uint32_t outstanding, uin
     }
     t->bytes += bytes;
     ns = now_ns - t->since_ns;
-    if (ns >= (probe ? PROBE_NS : EPOCH_NS) && t->bytes >= (probe ? PROBE_BYTES : EPOCH_BYTES))
+    if (ns >= (probe ? PROBE_NS : EPOCH_NS) && t->bytes >= (probe ? PROBE_BYTES : EPOCH_BYTES) && t->bytes >= windows)
         epoch_ends(t, ns, outstanding);
 }

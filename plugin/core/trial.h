@@ -12,6 +12,7 @@ struct gw_trial {
     uint32_t left, rest;        /* epochs until the other is tried again, and how many after that */
     uint32_t settle;            /* sends of the mode before, which do not count */
     uint64_t bytes, since_ns;   /* of this epoch; 0: it has not begun */
+    uint64_t turn_bytes, turn_ns; /* since the mode last changed, what settles included */
     uint64_t rate[2];           /* bytes per second, averaged; 0: not known */
 };
 

@@ -127,6 +127,10 @@ static void a_fast_link_puts_the_codec_on_trial(void **state)
     assert_false(gw_policy_try(&p)); /* the trial begins raw */
     p.trial.mode = GW_TRIAL_CODE;
     assert_true(gw_policy_try(&p));
+    p.trial.mode = GW_TRIAL_RAW;
+    p.rate_max = 100000000; /* slow only since the codec has its cores: */
+    p.trial.rate[GW_TRIAL_RAW] = 2000000000;
+    assert_false(gw_policy_try(&p));
 }
 
 static void hostile_totals_change_nothing(void **state)

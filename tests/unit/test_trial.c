@@ -48,7 +48,7 @@ static void coding_that_is_faster_is_kept(void **state)
 
     (void)state;
     gw_trial_init(&t);
-    coded = run(&t, &now, 2000, 1000000, 800000, &all);
+    coded = run(&t, &now, 10000, 1000000, 800000, &all); /* the first epochs are raw */
     assert_int_equal(t.favoured, GW_TRIAL_CODE);
     assert_true(coded * 100 > all * 95);
 }
@@ -81,6 +81,20 @@ static void a_change_is_found_again(void **state)
     assert_int_equal(t.favoured, GW_TRIAL_RAW);
 }
 
+/* 1 ms raw against 100 ms coded: the probe ends after a message or two, not after its windows. */
+static void a_hopeless_probe_is_cut_short(void **state)
+{
+    struct gw_trial t;
+    uint64_t now = 1;
+    int all, coded;
+
+    (void)state;
+    gw_trial_init(&t);
+    coded = run(&t, &now, 1000, 1000000, 100000000, &all);
+    assert_int_equal(t.favoured, GW_TRIAL_RAW);
+    assert_in_range(coded, 1, 3);
+}
+
 static void sends_of_the_mode_before_do_not_count(void **state)
 {
     struct gw_trial t;
@@ -103,6 +117,7 @@ int main(void)
         cmocka_unit_test(coding_that_is_faster_is_kept),
         cmocka_unit_test(a_gain_of_two_percent_is_not_worth_the_cpu),
         cmocka_unit_test(a_change_is_found_again),
+        cmocka_unit_test(a_hopeless_probe_is_cut_short),
         cmocka_unit_test(sends_of_the_mode_before_do_not_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
