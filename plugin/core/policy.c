@@ -13,6 +13,7 @@ enum {
     GUESS_NS_KIB = 1000,      /* about 1 GB/s, until a codec has run */
     SKIP_FIRST = 8,
     SKIP_MAX = 1024,
+    GUESS_CPU_NS_KIB = 250,   /* what an encode costs; a slow link need not wait for a trial to learn it */
     GUESS_SAVED = 256,        /* of 1024, until something was coded */
     PAUSE_NS = 8000000,
     NS_PER_S = 1000000000
@@ -25,7 +26,7 @@ void gw_policy_init(struct gw_policy *p, enum gw_policy_mode mode, uint32_t chun
     p->chunk_bytes = chunk_bytes;
     p->window_fixed = window_fixed;
     p->encode_ns_kib = p->decode_ns_kib = GUESS_NS_KIB;
-    p->cpu_ns_kib = GUESS_NS_KIB;
+    p->cpu_ns_kib = GUESS_CPU_NS_KIB;
     p->saved = GUESS_SAVED;
     p->skip_next = SKIP_FIRST;
     gw_trial_init(&p->trial);
