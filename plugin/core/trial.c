@@ -62,10 +62,7 @@ static void epoch_ends(struct gw_trial *t, uint64_t ns, uint32_t outstanding)
         return;
     }
     *known = *known == 0 ? rate : (*known * 3 + rate) / 4;
-    if (--t->left == 0)
-        turn(t, !t->favoured, outstanding);
-    else
-        turn(t, t->favoured, outstanding);
+    turn(t, --t->left == 0 ? !t->favoured : t->favoured, outstanding);
 }
 
 /* A probe that takes twice the time of the favoured way is over before it has cost more. */

@@ -74,19 +74,6 @@ static void victim(int fd, int side)
 
 /* ---- the survivor ---- */
 
-/* What UCX and libc keep from the first use on shall not count. */
-static void warm_up(void)
-{
-    struct rank r;
-    struct pair p;
-
-    rank_open(&r, 0);
-    pair_open(&p, &r, &r);
-    pair_close(&p);
-    rank_close(&r);
-    must(held_threads() == 0);
-}
-
 static void line_names(const char *before, pid_t peer)
 {
     char line[HOST_LOG_LINE], want[200], host[64] = "";
@@ -169,7 +156,7 @@ static void survivor(int fd, int side, pid_t peer)
     struct host_conn c;
     struct traffic t, *one = &t;
 
-    warm_up();
+    rank_warm_up();
     int fds = held_fds(), maps = held_maps("shm");
     host_log_reset();
     rank_open(&r, 0);

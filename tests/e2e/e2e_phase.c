@@ -90,19 +90,6 @@ static void victim(int fd, int side)
 
 /* ---- the survivor ---- */
 
-/* What UCX and libc keep from the first use on shall not count. */
-static void warm_up(void)
-{
-    struct rank r;
-    struct pair p;
-
-    rank_open(&r, 0);
-    pair_open(&p, &r, &r);
-    pair_close(&p);
-    rank_close(&r);
-    must(held_threads() == 0);
-}
-
 /* One line, with all of the words in it. */
 static void said(const char *code, const char *sign, const char *who)
 {
@@ -223,7 +210,7 @@ static void survivor(int fd, int side, pid_t pid)
     struct host_conn c;
     struct rank r;
 
-    warm_up();
+    rank_warm_up();
     int fds = held_fds(), maps = held_maps("shm");
     host_log_reset();
     memset(&c, 0, sizeof(c));

@@ -89,4 +89,6 @@ ncclResult_t request_recv(struct request *q, struct pair *p, int n, void **data,
 struct gw_stat_page;
 /* Before the first rank_open; the plugin finds the page by GRADWIRE_STAT_FD. */
 const struct gw_stat_page *stat_page_make(void);
+/* Opens and closes a pair once: what UCX and libc keep from the first use on shall not count. */
+void rank_warm_up(void);
 #endif
