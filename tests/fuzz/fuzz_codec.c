@@ -1,6 +1,6 @@
 /* fuzz_codec.c - payloads without a head in the way, and round trips.
  *
- *  byte 0: bit 7 round trip, bits 0..3 codec, bits 4..6 view   1..2: raw length (decode), repeats
+ *  byte 0: bit 7 round trip, bits 0..3 codec, bits 4..6 view   1..2: raw length (decode), repeats; small ones more often
  * (round trip) byte 3: count (decode)   the rest: payload, or the bytes to code */
 #include <stdint.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include <gradwire/codec.h>
 #include <kern.h>
 
-enum { HEAD = 4, REPEATS = 24 };
+enum { HEAD = 4, REPEATED_BYTES = 4096 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -75,12 +75,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     unsigned view = data[0] >> 4 & 7;
     if (codec == NULL)
         return 0;
-    size_t n = gw_get16(data + 1), left = size - HEAD;
+    size_t n = gw_get16(data + 1) >> (data[1] & 15), left = size - HEAD;
     if (!(data[0] & 0x80)) {
         hostile(codec, view, n, data[3], data + HEAD, left);
         return 0;
     }
-    size_t repeats = 1 + n % REPEATS;
+    size_t repeats = 1 + n / REPEATED_BYTES;
     uint8_t *src = malloc(left * repeats + 1);
     for (size_t i = 0; i < repeats; i++)
         memcpy(src + i * left, data + HEAD, left);
