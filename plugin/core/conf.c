@@ -16,7 +16,7 @@
 #define SYSTEM_FILE "/etc/gradwire.conf"
 #define USER_FILE "/.gradwire.conf"
 
-enum { KIB = 1 << 10, MIB = 1 << 20, DAY_MS = 24 * 3600 * 1000, LINE_MAX_BYTES = 512, NAME_MAX_BYTES = 64 };
+enum { KIB = 1 << 10, MIB = 1 << 20, DAY_MS = 24 * 3600 * 1000, LINE_MAX_BYTES = 512, NAME_MAX_BYTES = 64, COMPLAINTS_MAX = 16 };
 #define GIB (1ull << 30)
 
 #define AT(member) offsetof(struct gw_conf, member), sizeof(((struct gw_conf *)0)->member)
@@ -197,12 +197,34 @@ static gw_err parse_line(struct gw_conf *c, enum gw_conf_source source, uint32_t
     return GW_E_SETTING;
 }
 
-gw_err gw_conf_parse_file(struct gw_conf *c, enum gw_conf_source source, const char *text, size_t len,
-                          const struct gw_logger *log)
+/* A file that is something else altogether must not fill the log. */
+struct counted {
+    const struct gw_logger *log;
+    unsigned lines;
+};
+
+static void count_line(void *arg, enum gw_log_level level, const char *line)
 {
+    struct counted *counted = arg;
+    counted->lines++;
+    gw_log(counted->log, level, "%s", line);
+}
+
+gw_err gw_conf_parse_file(struct gw_conf *c, enum gw_conf_source source, const char *text, size_t len,
+                          const struct gw_logger *to)
+{
+    struct counted counted = { .log = to };
+    const struct gw_logger log_counted = { count_line, &counted, to == NULL ? GW_LOG_ERROR : to->level }, *log = &log_counted;
     gw_err worst = GW_OK;
     uint32_t number = 0;
     for (size_t at = 0; at < len;) {
+        if (counted.lines >= COMPLAINTS_MAX) {
+            char origin[64];
+            origin_text(source, number, origin, sizeof origin);
+            gw_log(to, GW_LOG_ERROR, "settings: after %d lines like these nothing is read beyond %s: is it a file of settings?",
+                   COMPLAINTS_MAX, origin);
+            return GW_E_SETTING;
+        }
         const char *end = memchr(text + at, '\n', len - at);
         size_t n = end == NULL ? len - at : (size_t)(end - (text + at));
         char line[LINE_MAX_BYTES] = "";

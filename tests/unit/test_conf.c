@@ -99,6 +99,30 @@ static void refused(void **state)
     assert_int_equal(c.workers, 3); /* the rest of the file still counts, so that one run shows every mistake */
 }
 
+static unsigned lines_said(void)
+{
+    unsigned n = 0;
+    for (const char *s = said; (s = strchr(s, '\n')) != NULL; s++)
+        n++;
+    return n;
+}
+
+static void a_file_of_something_else_is_left_soon(void **state)
+{
+    (void)state;
+    struct gw_conf c;
+    char text[3000];
+    gw_conf_defaults(&c);
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = i % 3 == 2 ? '\n' : 'x';
+    assert_int_equal(gw_conf_parse_file(&c, GW_CONF_USER, text, 16 * 3, &logger), GW_E_SETTING);
+    assert_int_equal(lines_said(), 16);
+    said[0] = 0;
+    assert_int_equal(gw_conf_parse_file(&c, GW_CONF_USER, text, sizeof text, &logger), GW_E_SETTING);
+    assert_int_equal(lines_said(), 17);
+    assert_non_null(strstr(said, "nothing is read beyond ~/.gradwire.conf:16"));
+}
+
 static void lines_that_are_none(void **state)
 {
     (void)state;
@@ -242,6 +266,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(defaults, begin),  cmocka_unit_test_setup(values, begin),
         cmocka_unit_test_setup(refused, begin),   cmocka_unit_test_setup(lines_that_are_none, begin),
+        cmocka_unit_test_setup(a_file_of_something_else_is_left_soon, begin),
         cmocka_unit_test_setup(unknown_names, begin), cmocka_unit_test_setup(places, begin),
         cmocka_unit_test_setup(table, begin),     cmocka_unit_test_setup(errors_and_lines, begin),
     };
