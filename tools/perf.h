@@ -35,6 +35,7 @@ enum {
     PERF_NAME_BYTES = 32,
     PERF_TEXT_BYTES = 600,
     PERF_WAIT_MS = 30000, /* for anything that the other rank should do soon */
+    PERF_SLICES_MAX = 200,
 };
 #define PERF_SIZE_MAX (1ull << 30)
 #define PERF_MEMORY_MAX (4ull << 30) /* of receive memory that a session may ask for */
@@ -69,6 +70,7 @@ struct perf_opts {
     enum perf_lane lane;
     uint64_t iters, warmup; /* iters 0: as many as fill `seconds` */
     double seconds, fail_below;
+    uint64_t every_ms; /* 0: no slices */
     bool json, summary, verbose;
     struct perf_session session; /* without codec and size_max */
 };
@@ -89,6 +91,9 @@ int perf_data_make(struct perf_data *d, const struct perf_opts *o, uint64_t need
                    size_t why_bytes);
 
 /* ---- a row, from a rank to its parent, and printed ---- */
+struct perf_slice {
+    float at_s, gbps, coded, tried; /* its end; raw GB/s sent; shares of chunks that went coded, of bytes given to a codec */
+};
 struct perf_row {
     char codec[PERF_NAME_BYTES], policy[PERF_NAME_BYTES], lane[PERF_NAME_BYTES];
     uint64_t size, messages, checked, checked_bytes;
@@ -98,6 +103,9 @@ struct perf_row {
     double coded_share, encode_ns, decode_ns, encode_bytes, decode_bytes, host_ns;
     uint64_t all_raw; /* raw bytes of all directions and links: what the times above were for */
     double p50_us, p99_us;
+    uint64_t began_ms; /* since 1970: the first slice */
+    uint32_t nslices;
+    struct perf_slice slice[PERF_SLICES_MAX];
     bool valid;
 };
 
@@ -111,6 +119,7 @@ struct perf_report {
         char text[PERF_TEXT_BYTES];
     } u;
 };
+_Static_assert(sizeof(struct perf_report) <= 4096, "PIPE_BUF");
 
 /* ---- perf_wire.c ---- */
 enum perf_msg_type {
@@ -128,7 +137,7 @@ enum perf_msg_type {
     PERF_MSG_END,
     PERF_MSG_FAIL, /* text */
 };
-enum { PERF_MSG_BYTES = 128 * 1024, PERF_VERSION = 1, PERF_DIGEST_BYTES = 24, PERF_DIGESTS = 4096 };
+enum { PERF_HEAD_BYTES = 12, PERF_MSG_BYTES = 128 * 1024, PERF_VERSION = 1, PERF_DIGEST_BYTES = 24, PERF_DIGESTS = 4096 };
 
 struct perf_msg {
     uint32_t type, len;

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "perf.h"
@@ -17,8 +18,10 @@
 enum {
     CODE_CHARS = 16, /* of five bits each: nobody guesses one */
     HELLO_BYTES = 4 + CODE_CHARS,
-    HELLO_MS = 1000, /* how long a stranger may hold the door */
-    STRANGERS_MAX = 64
+    HELLO_MS = 1000, /* how long a guest may stay without it */
+    LOOK_MS = 100,
+    GUESTS_MAX = 64,    /* at a time; one more sends the oldest away */
+    STRANGERS_SAID = 16 /* lines about those who were sent away */
 };
 static const char port_default[] = "27182";
 
@@ -74,7 +77,7 @@ static int listen_on(const char *address, char *why, size_t why_bytes)
     int fd = socket(ai->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd >= 0) {
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-        if (bind(fd, ai->ai_addr, ai->ai_addrlen) != 0 || listen(fd, 4) != 0) {
+        if (bind(fd, ai->ai_addr, ai->ai_addrlen) != 0 || listen(fd, SOMAXCONN) != 0) {
             fail(why, why_bytes, address, strerror(errno));
             close(fd);
             fd = -1;
@@ -119,14 +122,41 @@ static bool same_code(const uint8_t *a, const char *b)
     return diff == 0;
 }
 
-static bool greeted(int fd, const char *code, struct perf_msg *m)
+/* ---- the door: everybody who comes is heard at the same time, and has a second to say the code ---- */
+
+struct guest {
+    struct sockaddr_storage from;
+    socklen_t from_len;
+    uint64_t until_ms;
+};
+
+struct door {
+    struct pollfd fd[1 + GUESTS_MAX]; /* the listener, then the guests, oldest first */
+    struct guest guest[1 + GUESTS_MAX];
+    nfds_t n;
+    unsigned strangers;
+    const char *code;
+    struct perf_msg m;
+};
+
+static uint64_t now_ms(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000u + (uint64_t)ts.tv_nsec / 1000000u;
+}
+
+/* The guest's whole hello is there, so nobody waits for it here. */
+static bool greeted(struct door *d, int fd)
 {
     const char *reason = "this is another version of gradwire perf";
+    struct perf_msg *m = &d->m;
 
     if (perf_recv(fd, m, HELLO_MS) != 1 || m->type != PERF_MSG_HELLO || m->len != HELLO_BYTES)
         return false;
     if (m->body[0] == PERF_VERSION && m->body[1] == 0 && m->body[2] == 0 && m->body[3] == 0) {
-        if (same_code(m->body + 4, code))
+        if (same_code(m->body + 4, d->code))
             return perf_send(fd, PERF_MSG_WELCOME, NULL, 0) == 0;
         reason = "the code is not the one that the server printed";
     }
@@ -134,39 +164,120 @@ static bool greeted(int fd, const char *code, struct perf_msg *m)
     return false;
 }
 
+/* 1: a hello may stand there.  0: not all of it yet.  -1: that will never be one. */
+static int hello_here(int fd)
+{
+    uint8_t bytes[PERF_HEAD_BYTES + HELLO_BYTES];
+    ssize_t n = recv(fd, bytes, sizeof(bytes), MSG_PEEK | MSG_DONTWAIT);
+
+    if (n < 0)
+        return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? 0 : -1;
+    if (n == 0 || bytes[0] != 'G')
+        return -1;
+    if (n < PERF_HEAD_BYTES)
+        return 0;
+    if (bytes[8] != HELLO_BYTES || bytes[9] != 0 || bytes[10] != 0 || bytes[11] != 0)
+        return -1;
+    return n == sizeof(bytes);
+}
+
+static void forget(struct door *d, nfds_t at)
+{
+    d->n--;
+    memmove(&d->fd[at], &d->fd[at + 1], (d->n - at) * sizeof(*d->fd));
+    memmove(&d->guest[at], &d->guest[at + 1], (d->n - at) * sizeof(*d->guest));
+}
+
+static void send_away(struct door *d, nfds_t at)
+{
+    char name[160];
+
+    name_of((struct sockaddr *)&d->guest[at].from, d->guest[at].from_len, name, sizeof(name));
+    if (d->strangers++ < STRANGERS_SAID)
+        fprintf(stderr, "gradwire perf: %s came without the code and was sent away%s\n", name,
+                d->strangers == STRANGERS_SAID ? "; more of them go unsaid" : "");
+    close(d->fd[at].fd);
+    forget(d, at);
+}
+
+static void let_in(struct door *d)
+{
+    struct guest g = {.from_len = sizeof(g.from), .until_ms = now_ms() + HELLO_MS};
+    int one = 1, fd = accept4(d->fd[0].fd, (struct sockaddr *)&g.from, &g.from_len, SOCK_CLOEXEC);
+
+    if (fd < 0)
+        return;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    if (d->n == 1 + GUESTS_MAX)
+        send_away(d, 1);
+    d->fd[d->n] = (struct pollfd){.fd = fd, .events = POLLIN};
+    d->guest[d->n++] = g;
+}
+
+/* The one who has the code, taken out of the door; -1: not yet. */
+static int look_round(struct door *d)
+{
+    char name[160];
+
+    for (nfds_t at = 1; at < d->n;) {
+        int fd = d->fd[at].fd, here = hello_here(fd);
+        if (here > 0 && greeted(d, fd)) {
+            name_of((struct sockaddr *)&d->guest[at].from, d->guest[at].from_len, name,
+                    sizeof(name));
+            printf("client %s\n", name);
+            forget(d, at);
+            return fd;
+        }
+        if (here != 0 || now_ms() >= d->guest[at].until_ms)
+            send_away(d, at);
+        else
+            at++;
+    }
+    return -1;
+}
+
+/* A part of a hello wakes poll again and again, so then it only sleeps a little. */
+static int wait_for_code(struct door *d)
+{
+    int fd = -1;
+
+    while (fd < 0) {
+        int ready = poll(d->fd, d->n, d->n > 1 ? LOOK_MS : -1);
+        if (ready < 0 && errno != EINTR)
+            return -1;
+        if (ready > 0 && d->fd[0].revents != 0)
+            let_in(d);
+        else if (ready > 0)
+            poll(NULL, 0, 1);
+        fd = look_round(d);
+    }
+    return fd;
+}
+
 int perf_meet_server(const char *address, char *why, size_t why_bytes)
 {
     struct sockaddr_storage sa;
     socklen_t len = sizeof(sa);
     char code[CODE_CHARS + 1], name[160];
-    int one = 1, fd = -1, door = listen_on(address, why, why_bytes);
-    struct perf_msg *m = malloc(sizeof(*m));
+    int fd = -1, door = listen_on(address, why, why_bytes);
+    struct door *d = calloc(1, sizeof(*d));
 
-    if (door < 0 || m == NULL || code_make(code) != 0 ||
+    if (door < 0 || d == NULL || code_make(code) != 0 ||
         getsockname(door, (struct sockaddr *)&sa, &len) != 0)
         goto out;
     name_of((struct sockaddr *)&sa, len, name, sizeof(name));
     printf("waiting at %s for one client; on the other host:\n  gradwire perf %s --code %s\n", name,
            name, code);
     fflush(stdout);
-    snprintf(why, why_bytes, "%s: %d strangers came without the code", address, STRANGERS_MAX);
-    for (int strangers = 0; strangers < STRANGERS_MAX; strangers++) {
-        len = sizeof(sa);
-        fd = accept4(door, (struct sockaddr *)&sa, &len, SOCK_CLOEXEC);
-        if (fd < 0)
-            continue;
-        name_of((struct sockaddr *)&sa, len, name, sizeof(name));
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-        if (greeted(fd, code, m)) {
-            printf("client %s\n", name);
-            goto out;
-        }
-        fprintf(stderr, "gradwire perf: %s came without the code and was sent away\n", name);
-        close(fd);
-        fd = -1;
-    }
+    d->code = code;
+    d->fd[d->n++] = (struct pollfd){.fd = door, .events = POLLIN};
+    fd = wait_for_code(d);
+    if (fd < 0)
+        fail(why, why_bytes, address, strerror(errno));
+    while (d->n > 1)
+        send_away(d, 1);
 out:
-    free(m);
+    free(d);
     if (door >= 0)
         close(door);
     return fd;

@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include <gradwire/codec.h>
 
 #include "host_run.h"
 #include "perf.h"
@@ -25,6 +28,7 @@ enum {
     O_ITERS,
     O_SECONDS,
     O_WARMUP,
+    O_EVERY,
     O_CODEC,
     O_POLICY,
     O_LANE,
@@ -53,6 +57,7 @@ static const struct option longs[] = {
     {"iters", required_argument, NULL, O_ITERS},
     {"seconds", required_argument, NULL, O_SECONDS},
     {"warmup", required_argument, NULL, O_WARMUP},
+    {"every", required_argument, NULL, O_EVERY},
     {"codec", required_argument, NULL, O_CODEC},
     {"policy", required_argument, NULL, O_POLICY},
     {"lane", required_argument, NULL, O_LANE},
@@ -66,6 +71,37 @@ static const struct option longs[] = {
     {"version", no_argument, NULL, O_VERSION},
     {NULL, 0, NULL, 0},
 };
+
+/* What each may be, for the line that refuses what was given. */
+static const char *bounds_of(int opt)
+{
+    static const struct { int opt; const char *say; } bounds[] = {
+        {O_RING, "give 2 to 16 ranks"},
+        {O_GEN, "give f32, bf16, f16 or bytes, and :zeros=R with R from 0 to 1"},
+        {O_SIZES, "give bytes from 1 to 1G, as 4K,1M or 1K..16M, 40 sizes at most"},
+        {O_INFLIGHT, "give 1 to 32"},
+        {O_CONNS, "give 1 to 64"},
+        {O_PROTO, "give simple, ll or ll128"},
+        {O_ITERS, "give 1 to 4294967296"},
+        {O_SECONDS, "give 0.001 to 86400"},
+        {O_WARMUP, "give 0 to 4294967296"},
+        {O_EVERY, "give 10 to 60000 ms"},
+        {O_CODEC, "give auto, raw or group, up to 8 of them with commas between"},
+        {O_POLICY, "give auto, always or never"},
+        {O_LANE, "give any, tcp or shm"},
+        {O_NETVER, "give v6 to v12"},
+        {O_BELOW, "give GB/s, 0 to 1000000"},
+    };
+
+    for (size_t i = 0; i < sizeof(bounds) / sizeof(*bounds); i++)
+        if (bounds[i].opt == opt)
+            return bounds[i].say;
+    return "give something else";
+}
+
+_Static_assert((int)PERF_RING_MAX == 16 && (int)PERF_SIZES_MAX == 40 && (int)PERF_CONNS_MAX == 64 &&
+                   (int)PERF_CODECS_MAX == 8 && (int)NCCL_NET_MAX_REQUESTS == 32,
+               "bounds_of and perf_help say these");
 
 static int wrong(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 static int wrong(const char *fmt, ...)
@@ -155,11 +191,14 @@ static int codecs_read(struct perf_opts *o, const char *text)
 {
     for (o->ncodecs = 0;; text++) {
         size_t n = strcspn(text, ",");
-        if (n == 0 || n >= PERF_NAME_BYTES || o->ncodecs == PERF_CODECS_MAX ||
-            strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_-") < n)
+        if (n == 0 || n >= PERF_NAME_BYTES || o->ncodecs == PERF_CODECS_MAX)
             return -1;
         memcpy(o->codecs[o->ncodecs], text, n);
-        o->codecs[o->ncodecs++][n] = '\0';
+        o->codecs[o->ncodecs][n] = '\0';
+        if (strcmp(o->codecs[o->ncodecs], "auto") != 0 &&
+            gw_codec_by_name(o->codecs[o->ncodecs]) == NULL)
+            return -1;
+        o->ncodecs++;
         text += n;
         if (*text == '\0')
             return 0;
@@ -243,6 +282,8 @@ static int take_what(struct perf_opts *o, int opt, char *arg, int *modes)
         return number(arg, 1, PERF_COUNT_MAX, &o->iters);
     case O_SECONDS:
         return real(arg, 0.001, 86400, &o->seconds);
+    case O_EVERY:
+        return number(arg, 10, 60000, &o->every_ms);
     default:
         return number(arg, 0, PERF_COUNT_MAX, &o->warmup);
     }
@@ -314,8 +355,31 @@ static int take(struct perf_opts *o, int opt, char *arg, int *modes)
     }
 }
 
+/* Options that mean nothing together: what is given is what is measured, or it is refused. */
+static int clash(const struct perf_opts *o, uint64_t given)
+{
+    static const int clients[] = {O_SIZES,  O_INFLIGHT, O_CONNS, O_BIDIR,  O_LAT,   O_PROTO,   O_ITERS, O_SECONDS,
+                                  O_WARMUP, O_EVERY,    O_CODEC, O_POLICY, O_JSON, O_SUMMARY, O_BELOW};
+
+    for (size_t i = 0; o->mode == PERF_SERVE && i < sizeof(clients) / sizeof(*clients); i++)
+        if (given >> (clients[i] - O_LOCAL) & 1)
+            return wrong("--%s is the client's to say: give it there, with the server's address and --code",
+                         longs[clients[i] - O_LOCAL].name);
+    if ((given >> (O_ITERS - O_LOCAL) & 1) && (given >> (O_SECONDS - O_LOCAL) & 1))
+        return wrong("--iters and --seconds both say how long a run is: give one of them");
+    if (o->nfiles > 0 && (given >> (O_GEN - O_LOCAL) & 1))
+        return wrong("--gen makes up what %s holds: give one of them", o->files[0]);
+    for (int i = 0; i < o->nfiles; i++)
+        if (access(o->files[i], R_OK) != 0)
+            return wrong("%s: %s; %s takes options and files to send", o->files[i], strerror(errno),
+                         o->mode == PERF_LOCAL  ? "--local"
+                         : o->mode == PERF_RING ? "--ring"
+                                                : "perf");
+    return -1;
+}
+
 /* What one option alone cannot know. */
-static int settle(struct perf_opts *o, int modes)
+static int settle(struct perf_opts *o, int modes, uint64_t given)
 {
     struct perf_session *s = &o->session;
     static const uint64_t proto_max[] = {HOST_LL_BYTES / HOST_SLOTS / 2,
@@ -326,6 +390,9 @@ static int settle(struct perf_opts *o, int modes)
         return wrong("say one of --local, --ring N, --serve ADDRESS, or the ADDRESS of a server");
     if ((o->mode == PERF_CLIENT) != (o->code != NULL))
         return wrong("--code belongs to the address of a server");
+    int status = clash(o, given);
+    if (status >= 0)
+        return status;
     if (o->nsizes == 0) /* a ring takes all of its data where nothing is said */
         o->sizes[0] = s->proto == HOST_SIMPLE ? 1 << 20 : 32768, o->nsizes = o->mode != PERF_RING;
     if (s->inflight == 0)
@@ -350,6 +417,7 @@ static int settle(struct perf_opts *o, int modes)
 int perf_opts_read(struct perf_opts *o, int argc, char **argv)
 {
     int opt, at = 0, modes = 0;
+    uint64_t given = 0;
 
     *o = (struct perf_opts){
         .warmup = 16, .seconds = 0.5, .session = {.proto = HOST_SIMPLE, .conns = 1}};
@@ -366,12 +434,13 @@ int perf_opts_read(struct perf_opts *o, int argc, char **argv)
         if (opt == '?')
             return PERF_USAGE;
         if (take(o, opt, optarg, &modes) != 0)
-            return wrong("--%s cannot be `%s`", longs[at].name, optarg);
+            return wrong("--%s cannot be `%s`: %s", longs[at].name, optarg, bounds_of(opt));
+        given |= 1ull << (opt - O_LOCAL);
     }
     if (modes == 0 && optind < argc)
         mode_set(o, PERF_CLIENT, argv[optind++], &modes);
     while (optind < argc)
         if (file_add(o, argv[optind++]) != 0)
             return wrong("no memory");
-    return settle(o, modes);
+    return settle(o, modes, given);
 }

@@ -133,13 +133,29 @@ static json_t *row_json(const struct perf_row *row)
                      "lane", row->lane[0] != '\0' ? json_string(row->lane) : json_null());
 }
 
+static void slices_json(const struct perf_row *row, json_t *out)
+{
+    json_t *slices = json_array();
+
+    for (uint32_t i = 0; i < row->nslices; i++) {
+        const struct perf_slice *s = &row->slice[i];
+        json_array_append_new(slices, json_pack("[f, f, f, f]", s->at_s, s->gbps, s->coded, s->tried));
+    }
+    json_object_set_new(out, "began_ms", json_integer((json_int_t)row->began_ms));
+    json_object_set_new(out, "slices", slices);
+}
+
 static void json_out(const struct perf_printer *p, int code)
 {
     static const char *const modes[] = {"local", "serve", "client", "ring"};
     json_t *rows = json_array();
 
-    for (int i = 0; i < p->nrows; i++)
-        json_array_append_new(rows, row_json(&p->rows[i]));
+    for (int i = 0; i < p->nrows; i++) {
+        json_t *row = row_json(&p->rows[i]);
+        if (p->o->every_ms != 0)
+            slices_json(&p->rows[i], row);
+        json_array_append_new(rows, row);
+    }
     json_t *all = json_pack("{s:s, s:s, s:s, s:i, s:o}", "gradwire", GW_VERSION, "mode",
                             modes[p->o->mode], "plugin", p->plugin, "exit", code, "rows", rows);
     json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));

@@ -48,6 +48,12 @@ struct rank {
     atomic_bool gpu_stop, gpu_ended;
     char *gpu_scratch;
     uint64_t *samples, nsamples; /* ns; the newest stay */
+    struct rank_slices {
+        uint64_t began_ms; /* since 1970 */
+        uint64_t start_ns, since_ns, bytes, chunks[3], encode_bytes; /* since: the slice that runs, and what there was then */
+        uint32_t n;
+        struct perf_slice slice[PERF_SLICES_MAX];
+    } slices; /* of the last timed run, where --every asks for them */
 };
 enum { SAMPLES_MAX = 1 << 17 };
 

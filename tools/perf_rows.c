@@ -2,6 +2,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <gradwire/stat.h>
@@ -94,6 +95,9 @@ static void row_fill(struct rank *r, const struct run_result *res, struct perf_r
     snprintf(row->codec, sizeof(row->codec), "%s", s->codec);
     snprintf(row->policy, sizeof(row->policy), "%s", s->policy);
     rows_counters(r, res, row);
+    row->began_ms = r->slices.began_ms;
+    row->nslices = r->slices.n;
+    memcpy(row->slice, r->slices.slice, sizeof(row->slice));
 }
 
 static void check(struct rank *r, uint64_t size, struct perf_row *row)

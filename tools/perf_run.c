@@ -2,6 +2,7 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <gradwire/stat.h>
 
@@ -285,14 +286,73 @@ static void note(struct rank *r, uint64_t moved)
                  (unsigned long long)(moved * 100 / all));
 }
 
+static bool sliced(const struct rank *r)
+{
+    return r->seat->client && r->seat->opts->every_ms != 0 && r->run.kind == PERF_RUN_TIMED;
+}
+
+static uint64_t bytes_sent(const struct rank *r)
+{
+    uint64_t n = 0;
+
+    for (unsigned i = 0; i < r->nout; i++)
+        n += atomic_load(&r->out[i].flow.finished) * r->run.size;
+    return n;
+}
+
+static void slices_begin(struct rank *r)
+{
+    struct rank_slices *s = &r->slices;
+    struct timespec now;
+    struct perf_done d;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    s->began_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    s->start_ns = s->since_ns = host_now_ns();
+    s->bytes = s->n = 0;
+    run_counters(r, &d, s->chunks);
+    s->encode_bytes = d.encode_bytes;
+}
+
+static float share(uint64_t part, uint64_t all)
+{
+    return all != 0 ? (float)((double)part / (double)all) : 0;
+}
+
+/* Ends the slice that runs where its time is over. */
+static void slice_look(struct rank *r)
+{
+    struct rank_slices *s = &r->slices;
+    uint64_t now = host_now_ns(), bytes = bytes_sent(r), chunks[3];
+    struct perf_done d;
+
+    if (s->n == PERF_SLICES_MAX || now - s->start_ns < (s->n + 1) * r->seat->opts->every_ms * 1000000)
+        return;
+    run_counters(r, &d, chunks);
+    uint64_t coded = chunks[1] - s->chunks[1], raw = chunks[2] - s->chunks[2];
+    s->slice[s->n++] = (struct perf_slice){
+        .at_s = (float)((double)(now - s->start_ns) / 1e9),
+        .gbps = (float)((double)(bytes - s->bytes) / (double)(now - s->since_ns)),
+        .coded = share(coded, coded + raw),
+        .tried = share(d.encode_bytes - s->encode_bytes, bytes - s->bytes),
+    };
+    s->since_ns = now;
+    s->bytes = bytes;
+    s->encode_bytes = d.encode_bytes;
+    memcpy(s->chunks, chunks, sizeof(chunks));
+}
+
 static void wait_end(struct rank *r)
 {
     uint64_t before = 0, since = host_now_ns();
+    int wait_ms = sliced(r) && r->seat->opts->every_ms < NOTE_MS ? (int)r->seat->opts->every_ms : NOTE_MS;
 
     if (r->run.kind == PERF_RUN_CHECK)
         register_lazily(r);
     for (;;) {
-        int ended = host_progress_wait(&r->progress, NOTE_MS);
+        int ended = host_progress_wait(&r->progress, wait_ms);
+        if (sliced(r))
+            slice_look(r);
         if (ended && r->progress.res != ncclSuccess)
             rank_fail_net(r, "moving messages", r->progress.res);
         if (ended && atomic_load_explicit(&r->gpu_ended, memory_order_acquire))
@@ -389,6 +449,8 @@ void run_lead(struct rank *r, const struct perf_run *run, struct run_result *out
     rank_expect(r, PERF_MSG_READY);
     run_counters(r, &before, chunks);
     uint64_t start = host_now_ns();
+    if (sliced(r))
+        slices_begin(r);
     go(r);
     wait_end(r);
     if (perf_done_read(rank_expect(r, PERF_MSG_DONE), &out->theirs) != 0)

@@ -16,7 +16,7 @@
 #include "host_run.h"
 #include "perf.h"
 
-enum { HEAD = 12, MAGIC = 0x46505747 };
+enum { HEAD = PERF_HEAD_BYTES, MAGIC = 0x46505747 };
 
 /* ---- fields: a cursor that goes bad for ever when it would leave the body ---- */
 

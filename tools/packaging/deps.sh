@@ -9,7 +9,9 @@ while read -r g package probe; do
     case "$g:$group" in '':* | '#'*) continue;; build:* | check:check | check:ci | ci:ci) ;; *) continue;; esac
     case $probe in
     !*) command -v "${probe#!}" >/dev/null 2>&1 && continue;;
-    /*) [ -e "$probe" ] && continue;;
+    /*) for path in $probe; do # a pattern: any release will do
+            [ -e "$path" ] && continue 2
+        done;;
     *)  for d in /usr/include /usr/local/include /usr/include/$(uname -m)-linux-gnu $(echo "$CPATH" | tr ':' ' '); do
             [ -f "$d/$probe" ] && continue 2
         done;;
