@@ -21,6 +21,9 @@ V        ?= 0
 comma := ,
 empty :=
 space := $(empty) $(empty)
+# A blank ends a name in make.  The checkout itself may have one in its name, and then B is relative.
+one_word = $(if $(word 2,$($(1))),$(error $(1)="$($(1))" has a blank in it, which make cannot have: give $(1)= a folder without))
+$(foreach v,B PREFIX LIBDIR DESTDIR,$(call one_word,$(v)))
 # One object folder per sanitizer set and purpose, so that switching never mixes objects.
 O     := $(B)/obj$(if $(SAN),-$(subst $(comma),-,$(SAN)))
 R     := $(B)$(if $(SAN),/san-$(subst $(comma),-,$(SAN)))
@@ -56,6 +59,7 @@ src_tests     := $(sort $(wildcard tests/unit/test_*.c tests/prop/prop_*.c tests
                    tests/faults/fault_*.c))
 # It needs the hooks that TEST=-DGW_PHASES compiles in.
 src_tests     := $(filter-out $(if $(findstring GW_PHASES,$(TEST)),,tests/e2e/e2e_phase.c),$(src_tests))
+src_figures   := $(sort $(wildcard tests/figures/*.c))
 src_fuzz      := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 src_aux       := $(sort $(wildcard tests/abi/plug_*.c))
 
@@ -66,9 +70,12 @@ module_objs  := $(call obj,$(src_module)) $(call obj,$(wildcard transport/place.
 
 plugin_so := $(R)/libnccl-net-gradwire.so
 lib_so    := $(R)/libgradwire.so
+# The number grows when a program that was linked before would not work any more.
+soname    := libgradwire.so.0
 ucx_so    := $(R)/libgradwire-ucx.so
 command   := $(R)/gradwire
 programs  := $(patsubst tests/%.c,$(R)/tests/%,$(src_tests))
+figures   := $(patsubst tests/%.c,$(R)/tests/%,$(src_figures))
 replays   := $(patsubst tests/%.c,$(R)/tests/%,$(src_fuzz))
 aux_sos   := $(patsubst tests/%.c,$(R)/tests/%.so,$(src_aux))
 
@@ -80,7 +87,7 @@ say = @printf '  %-5s %s\n'
 Q := @
 endif
 
-.PHONY: all demo check check-san check-phases faults sim-rules fuzz fuzz-build analyze check-valgrind install uninstall clean help deps programs headers-alone exports
+.PHONY: all demo check check-san check-phases check-nccl faults sim-rules fuzz fuzz-build analyze check-valgrind install uninstall clean help deps programs headers-alone exports
 .DELETE_ON_ERROR:
 all: deps $(plugin_so) $(lib_so) $(ucx_so) $(command)
 
@@ -112,8 +119,8 @@ $(eval $(call compile,tests,$(see_tests) -DGW_SRC='"$(CURDIR)"' -DGW_OUT='"$(abs
 $(call obj,$(src_tools)): | $(B)/include/gradwire
 $(B)/include/gradwire:
 	@mkdir -p $(B)/include
-	@ln -sfn $(CURDIR)/include/gradwire $(B)/include/gradwire
-	@ln -sfn $(CURDIR)/include/nccl $(B)/include/nccl
+	@ln -sfn "$(CURDIR)/include/gradwire" $(B)/include/gradwire
+	@ln -sfn "$(CURDIR)/include/nccl" $(B)/include/nccl
 
 # ---- linking --------------------------------------------------------------------------------------------
 defs := -Wl,-z,defs
@@ -125,7 +132,8 @@ $(plugin_so): $(all_lib_objs) $(call obj,$(src_nccl)) plugin/nccl/nccl.map
 $(lib_so): $(all_lib_objs) plugin/core/gradwire.map
 	$(say) LD $@
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(so) -Wl,-soname,libgradwire.so -Wl,--version-script=plugin/core/gradwire.map $(filter %.o,$^) $(LDFLAGS) $(ldneed) -ldl -o $@
+	$(Q)$(CC) $(so) -Wl,-soname,$(soname) -Wl,--version-script=plugin/core/gradwire.map $(filter %.o,$^) $(LDFLAGS) $(ldneed) -ldl -o $@
+	@ln -sf libgradwire.so $(@D)/$(soname)
 $(ucx_so): $(module_objs) transport/module.map
 	$(say) LD $@
 	@mkdir -p $(@D)
@@ -140,7 +148,7 @@ $(R)/libgw.a: $(all_lib_objs) $(call obj,$(src_nccl) $(src_testlib) $(wildcard t
 	@mkdir -p $(@D)
 	@rm -f $@
 	$(Q)ar crs $@ $^
-$(programs): $(R)/tests/%: $(O)/tests/%.o $(R)/libgw.a
+$(programs) $(figures): $(R)/tests/%: $(O)/tests/%.o $(R)/libgw.a
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(CC) $< $(R)/libgw.a $(LDFLAGS) $(ldneed) -rdynamic $(cmocka_libs) -ldl -lm -o $@
@@ -154,7 +162,7 @@ $(aux_sos): $(R)/tests/%.so: $(O)/tests/%.o
 	$(Q)$(CC) -shared $< $(LDFLAGS) $(ldneed) -o $@
 
 # ---- testing --------------------------------------------------------------------------------------------
-programs: $(programs) $(replays) $(aux_sos)
+programs: $(programs) $(figures) $(replays) $(aux_sos)
 check-deps:
 	@sh tools/packaging/deps.sh check
 check: check-deps all
@@ -170,9 +178,14 @@ PHASES := $(B)/phases
 check-phases: check-deps
 	+@$(MAKE) --no-print-directory B=$(PHASES) SAN= TEST=-DGW_PHASES all $(PHASES)/tests/e2e/e2e_phase
 	@$(PHASES)/tests/e2e/e2e_phase $(if $(ONLY),"$(ONLY)")
+# The real NCCL over the plugin, where the user has it (tests/nccl/README.md).
+check-nccl: all
+	@B=$(R) CC="$(CC)" SAN=$(SAN) NCCL_HOME="$(NCCL_HOME)" CUDA_HOME="$(CUDA_HOME)" NCCL_RIG="$(NCCL_RIG)" ONLY="$(ONLY)" \
+	    sh tests/nccl/run || [ $$? = 77 ]
 # What each side prints for each fault: a table to be read (tests/faults/README.md).
 faults: check-deps all
 	+@$(MAKE) --no-print-directory $(B)/tests/faults/fault_rank $(B)/tests/abi/plug_tcp8.so
+	+@$(MAKE) --no-print-directory B=$(B)/newer SAN= VERSION=9.9.9 TEST=-DGW_TEST_WIRE=2 $(B)/newer/libnccl-net-gradwire.so $(B)/newer/libgradwire-ucx.so
 	@B=$(B) ONLY="$(ONLY)" sh tests/faults/run
 demo: all
 	@B=$(R) sh tools/demo
@@ -201,13 +214,16 @@ exports: all
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PREFIX)/include/gradwire
 	install -m 755 $(command) $(DESTDIR)$(PREFIX)/bin/gradwire
-	install -m 755 $(plugin_so) $(lib_so) $(ucx_so) $(DESTDIR)$(LIBDIR)/
+	install -m 755 $(plugin_so) $(ucx_so) $(DESTDIR)$(LIBDIR)/
+	install -m 755 $(lib_so) $(DESTDIR)$(LIBDIR)/libgradwire.so.$(VERSION)
+	ln -sf libgradwire.so.$(VERSION) $(DESTDIR)$(LIBDIR)/$(soname)
+	ln -sf $(soname) $(DESTDIR)$(LIBDIR)/libgradwire.so
 	install -m 644 include/gradwire/*.h $(DESTDIR)$(PREFIX)/include/gradwire/
 	sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' tools/packaging/gradwire.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/gradwire.pc
 	@[ -n "$(DESTDIR)" ] || ldconfig 2>/dev/null || echo 'run ldconfig as root, or name $(LIBDIR) in LD_LIBRARY_PATH'
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/gradwire $(DESTDIR)$(LIBDIR)/pkgconfig/gradwire.pc
-	rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,$(notdir $(plugin_so) $(lib_so) $(ucx_so)))
+	rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,$(notdir $(plugin_so) $(lib_so) $(ucx_so)) $(soname) libgradwire.so.$(VERSION))
 	rm -rf $(DESTDIR)$(PREFIX)/include/gradwire
 clean:
 	rm -rf $(B)
@@ -218,6 +234,7 @@ help:
 	@echo 'make check                the tests (SAN=address,undefined or SAN=thread: under a sanitizer; ONLY=words: some of them)'
 	@echo 'make sim-rules            the simulator without one rule of the protocol after the other'
 	@echo 'make check-phases         a rank killed and stopped at each named phase of the wire protocol (ONLY="stop bye": some)'
+	@echo 'make check-nccl           the real NCCL over the plugin: NCCL_HOME=dir [CUDA_HOME=dir] [NCCL_RIG=dir] (tests/nccl/README.md)'
 	@echo 'make faults               what both sides print for each fault, as a table'
 	@echo 'make fuzz                 every fuzz target for FUZZ_SECONDS=10 (needs clang)'
 	@echo 'make analyze              gcc -fanalyzer and scan-build over all sources (minutes)'

@@ -171,7 +171,9 @@ static gw_err decode(const void *src, size_t src_len, uint8_t view, uint32_t cou
     struct reader r = {.kern = gw_kern_get(), .ws = ws, .at = in + table, .left = src_len - table};
     for (size_t i = 0; i < tiles; i++) {
         size_t at = i * GW_TILE_BYTES, n = gw_min_u64(GW_TILE_BYTES, dst_len - at);
-        gw_err err = decode_tile(&r, gw_get16(in + 2 * i), (uint8_t *)dst + at, n, i + 1 == tiles);
+        uint8_t entry[2];
+        gw_copy_once(entry, in + 2 * i, sizeof(entry));
+        gw_err err = decode_tile(&r, gw_get16(entry), (uint8_t *)dst + at, n, i + 1 == tiles);
         if (err != GW_OK)
             return err;
     }

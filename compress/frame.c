@@ -34,12 +34,16 @@ void gw_frame_write(uint8_t out[GW_FRAME_BYTES], const struct gw_frame *f)
 
 gw_err gw_frame_read(const uint8_t *in, size_t in_len, struct gw_frame *f)
 {
-    if (in_len < GW_FRAME_BYTES || gw_get16(in) != GW_FRAME_MAGIC || in[2] != GW_FRAME_VERSION)
+    uint8_t head[GW_FRAME_BYTES];
+    if (in_len < sizeof(head))
+        return GW_E_CORRUPT;
+    gw_copy_once(head, in, sizeof(head)); /* a peer that writes memory itself may still do so */
+    if (gw_get16(head) != GW_FRAME_MAGIC || head[2] != GW_FRAME_VERSION)
         return GW_E_CORRUPT;
     struct gw_frame h = {
-        .codec = in[3], .view = in[4], .flags = in[5], .header_bytes = gw_get16(in + 6)};
-    h.raw_bytes = gw_get32(in + 8), h.wire_bytes = gw_get32(in + 12), h.count = gw_get32(in + 16);
-    h.param = gw_get32(in + 20), h.check = gw_get64(in + 24);
+        .codec = head[3], .view = head[4], .flags = head[5], .header_bytes = gw_get16(head + 6)};
+    h.raw_bytes = gw_get32(head + 8), h.wire_bytes = gw_get32(head + 12);
+    h.count = gw_get32(head + 16), h.param = gw_get32(head + 20), h.check = gw_get64(head + 24);
     if ((h.flags & ~GW_FRAME_FLAGS_KNOWN) != 0 || h.header_bytes != GW_FRAME_BYTES)
         return GW_E_CORRUPT;
     if (h.raw_bytes > GW_CHUNK_MAX || h.wire_bytes > in_len - GW_FRAME_BYTES)

@@ -3,7 +3,8 @@
  *
  * The headers give every length, so all of them are added up and held against what is there before
  * a single value is decoded; after that only the number of escapes that the codes of a group ask
- * for can still be wrong. */
+ * for can still be wrong.  A peer that writes memory itself may change the bytes meanwhile: the
+ * headers are copied out first, and each kernel takes a code into a register once. */
 #include <string.h>
 
 #include <base/bytes.h>
@@ -89,12 +90,16 @@ gw_err gw_tile_decode(const struct gw_kern *kern, enum gw_view view, const uint8
 {
     size_t width = gw_view_shapes[view].width, full = width * GW_GROUP_VALUES, tail = n % width;
     size_t heads = 2 * gw_tile_groups(view, n), bodies, escapes;
-    if (len < heads || !lengths(view, in, n / width, &bodies, &escapes))
+    uint8_t head[2 * GW_TILE_GROUPS];
+    if (len < heads)
+        return GW_E_CORRUPT;
+    gw_copy_once(head, in, heads);
+    if (!lengths(view, head, n / width, &bodies, &escapes))
         return GW_E_CORRUPT;
     size_t used = heads + bodies + tail + escapes; /* at most 64 groups: cannot wrap */
     if (used > len)
         return GW_E_CORRUPT;
-    struct reader r = {.head = in, .body = in + heads, .esc = in + used - escapes};
+    struct reader r = {.head = head, .body = in + heads, .esc = in + used - escapes};
     for (size_t at = 0; at < n - tail; at += full)
         if (!read_group(kern, view, &r, dst + at, gw_min_u64(full, n - tail - at), ws))
             return GW_E_CORRUPT;

@@ -174,13 +174,13 @@ gw_err gw_offer_read(const uint8_t *in, uint32_t len, struct gw_offer *o)
     if (len < 2 * GW_LINE || len > GW_OFFER_MAX)
         return GW_E_PROTO;
     /* The peer may be writing these lines while we look: what is checked must be what is used. */
-    memcpy(lines, in, len);
+    gw_copy_once(lines, in, len);
     got.buffers = lines[AT_BUFFERS];
     got.pieces = lines[AT_PIECES];
     got.hint = lines[AT_HINT];
     got.number = gw_get32(lines + AT_NUMBER);
     if (lines[0] != GW_MSG_OFFER || got.buffers < 1 || got.buffers > GW_BUFFERS_MAX ||
-        got.pieces > GW_PIECES_MAX || got.hint > GW_HINT_SIMPLE_OK || len != offer_len(got.buffers))
+        got.pieces > GW_PIECES_MAX || got.hint > GW_HINTS_KNOWN || len != offer_len(got.buffers))
         return GW_E_PROTO;
     if (lines_check(lines, len, got.number) != GW_OK || pieces_read(lines, &got) != GW_OK)
         return GW_E_PROTO;

@@ -8,7 +8,11 @@
 #include "lane.h"
 
 enum gw_msg_kind { GW_MSG_OFFER = 1, GW_MSG_GRANT = 2, GW_MSG_LANDED = 3 };
-enum gw_hint { GW_HINT_SIMPLE_OK = 1 /* the receiver does not object to coding */ };
+enum gw_hint {
+    GW_HINT_SIMPLE_OK = 1, /* the receiver does not object to coding */
+    GW_HINT_CROWDED = 2,   /* its threads wait for cores: coding may cost more than the link gains */
+    GW_HINTS_KNOWN = 3
+};
 enum { GW_LINE = 64, GW_OFFER_LINES_MAX = 1 + GW_BUFFERS_MAX / 2, GW_OFFER_MAX = GW_LINE * GW_OFFER_LINES_MAX };
 enum { GW_GRANT_BYTES = 24, GW_LANDED_BYTES = 24 };
 

@@ -6,14 +6,19 @@
 
 #include "lane.h"
 
+/* tests/faults builds one of another protocol. */
+#ifndef GW_TEST_WIRE
+#define GW_TEST_WIRE 1
+#endif
+
 enum {
     GW_HANDLE_BYTES = 128,
     GW_TOKEN_BYTES = 16,
     GW_HOST_MAX = 64,   /* bytes of a host name, its NUL included */
     GW_TEXT_MAX = 256,  /* bytes of a reason or of the lossy settings' text, NUL included */
     GW_HELLO_MAX = 2048,
-    GW_WIRE_VERSION = 1,     /* newest protocol this build speaks */
-    GW_WIRE_VERSION_MIN = 1, /* oldest */
+    GW_WIRE_VERSION = GW_TEST_WIRE,     /* newest protocol this build speaks */
+    GW_WIRE_VERSION_MIN = GW_TEST_WIRE, /* oldest */
     GW_ADDRS_MAX = 4
 };
 

@@ -106,9 +106,10 @@ struct gw_lane {
     uint8_t paths;
     uint32_t max_put;               /* largest put; 0: GW_MESSAGE_MAX */
     uint64_t wire_tx, wire_rx;      /* bytes handed over and taken in, heads included; for the counters */
-    const struct gw_place_table *places; /* the receiver sets it before join; NULL on a lane that only sends */
+    struct gw_place_table *places;  /* the receiver sets it before join; NULL on a lane that only sends */
+    uint64_t unmet_ns;              /* since when something waits to leave and nothing has passed either way yet; 0: all is well */
     char name[24];                  /* for people: "ucx/tcp", "loop" */
-    char why[256];                  /* of a join that failed: what differs, for the caller's one line */
+    char why[256];                  /* of a join that failed, or a lane that did: what is known of it, for the caller's one line */
 };
 
 struct gw_lane_ops {

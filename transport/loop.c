@@ -129,6 +129,7 @@ static void item_fill(struct gw_loop_lane *lane, struct gw_loop_item *it, const 
         .bytes = put->head.kind == GW_PUT_CODED ? put->src + GW_HEAD_BYTES : put->src,
         .silent = fenced && lane->net->conf.quiet && !(put->flags & GW_PUTF_SIGNAL),
         .told_landed = fenced && !(put->flags & GW_PUTF_IMM),
+        .sum = gw_loop_sum(lane->net, put),
     };
     item_faults(lane, it);
     item_times(lane, it);
@@ -224,8 +225,12 @@ static void loop_shut(struct gw_lane *base)
     struct gw_loop_lane *lane = gw_loop_of(base);
 
     pthread_mutex_lock(&lane->net->lock);
-    if (!lane->shut && !lane->killed)
+    if (!lane->shut && !lane->killed) {
         tell_peer(lane, GW_E_PEER);
+        for (unsigned path = 0; path < lane->base.paths; path++)
+            gw_list_each (node, &lane->way[path])
+                gw_loop_source(lane->net, gw_list_of(node, struct gw_loop_item, node));
+    }
     lane->shut = 1;
     pthread_mutex_unlock(&lane->net->lock);
 }

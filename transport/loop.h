@@ -24,6 +24,7 @@ struct gw_loop_conf {
     uint8_t realtime;
     uint8_t quiet;           /* FENCED: a put without GW_PUTF_SIGNAL has no SENT of its own and keeps its place in
                                 the queue until a later one of its path has, as verbs do.  0: all are told */
+    uint8_t owns;            /* a source that changes while it is the lane's, from its put to SENT or to shut, is counted */
     uint8_t mute;            /* the death of an end is not reported, as on UCX over shared memory */
     uint64_t rate;           /* bytes per second of each side's link; 0: no limit */
     uint64_t delay_ns;       /* one way */
@@ -44,6 +45,7 @@ struct gw_loop_stats {
     uint64_t landed, sent, again;
     uint64_t refused;    /* puts that gw_place_find refused; the receiver's lane failed with GW_E_PROTO */
     uint64_t misplaced;  /* FENCED: of these, good heads whose address or key was not the place's */
+    uint64_t changed;    /* sources: somebody took bytes back that were the lane's; conf.owns */
     uint64_t no_receive; /* LANDED had no room once */
     uint64_t lanes, regions; /* alive now */
 };

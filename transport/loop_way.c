@@ -2,6 +2,9 @@
  * is told to both.  Read gw_loop_pull, then gw_loop_report. */
 #include <string.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "loop_way.h"
 
 #include <base/check.h>
@@ -78,13 +81,15 @@ static int address_fits(const struct gw_loop_lane *dst, const struct gw_put *put
     return 0;
 }
 
-static gw_err item_find(struct gw_loop_lane *dst, const struct gw_loop_item *it, uint8_t **place_p)
+static gw_err item_find(struct gw_loop_lane *dst, struct gw_loop_item *it, uint8_t **place_p)
 {
     struct gw_loop_stats *stats = &dst->net->stats;
     gw_err err = GW_E_PROTO;
 
     if (dst->base.places != NULL)
-        err = gw_place_find(dst->base.places, &it->put.head, it->put.len, place_p);
+        err = it->taken ? gw_place_find(dst->base.places, &it->put.head, it->put.len, place_p)
+                        : gw_place_take(dst->base.places, &it->put.head, it->put.len, place_p);
+    it->taken = 1;
     if (err == GW_OK && dst->base.caps & GW_LANE_FENCED && !address_fits(dst, &it->put, *place_p)) {
         stats->misplaced++;
         err = GW_E_PROTO;
@@ -244,8 +249,22 @@ static int report_msgs(struct gw_loop_lane *lane, uint64_t now, struct gw_event 
     return n;
 }
 
-static void sent_event(struct gw_event *ev, struct gw_loop_item *it)
+/* END records are copied, and only they. */
+uint64_t gw_loop_sum(const struct gw_loop_net *net, const struct gw_put *put)
 {
+    uint64_t head = put->head.kind == GW_PUT_CODED ? GW_HEAD_BYTES : 0;
+
+    return net->conf.owns && put->head.kind != GW_PUT_END && put->len > 0 ? XXH3_64bits(put->src, put->len + head) : 0;
+}
+
+void gw_loop_source(struct gw_loop_net *net, const struct gw_loop_item *it)
+{
+    net->stats.changed += !it->told_sent && gw_loop_sum(net, &it->put) != it->sum;
+}
+
+static void sent_event(struct gw_loop_net *net, struct gw_event *ev, struct gw_loop_item *it)
+{
+    gw_loop_source(net, it);
     *ev = (struct gw_event){.kind = GW_EV_SENT, .path = it->put.path, .cookie = it->put.cookie};
     it->told_sent = 1;
 }
@@ -267,9 +286,11 @@ static int report_sent_fenced(struct gw_loop_lane *lane, unsigned path, uint64_t
             continue;
         if (it->due_sent > now)
             break;
-        sent_event(&ev[n++], it);
-        for (struct gw_list *before = node->prev; before != way; before = before->prev)
+        sent_event(lane->net, &ev[n++], it);
+        for (struct gw_list *before = node->prev; before != way; before = before->prev) {
+            gw_loop_source(lane->net, gw_list_of(before, struct gw_loop_item, node));
             gw_list_of(before, struct gw_loop_item, node)->told_sent = 1;
+        }
     }
     gw_list_each_safe (old, next, way)
         item_release(lane, gw_list_of(old, struct gw_loop_item, node));
@@ -286,7 +307,7 @@ static int report_sent_counts(struct gw_loop_lane *lane, unsigned path, uint64_t
 
         if (n == max || it->told_sent || it->due_sent > now || !(it->placed || it->early))
             continue;
-        sent_event(&ev[n++], it);
+        sent_event(lane->net, &ev[n++], it);
         item_release(lane, it);
     }
     return n;

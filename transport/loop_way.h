@@ -17,11 +17,12 @@ struct gw_loop_item {
     struct gw_put put;
     const uint8_t *bytes; /* payload: at the user's, or in `copy` */
     uint8_t *copy;
+    uint64_t sum;         /* of the source as it was put; conf.owns */
     uint64_t due_first, due_whole, due_sent;
     uint64_t moves_at; /* held: not before a poll of the sender at this time or later */
     uint32_t split;    /* 0: in one step */
     uint8_t back_first;
-    uint8_t first_done, placed;
+    uint8_t taken, first_done, placed;
     uint8_t early;  /* SENT may be told before the bytes are visible */
     uint8_t silent; /* has no SENT of its own */
     uint8_t told_landed, told_sent;
@@ -114,5 +115,8 @@ void gw_loop_fail(struct gw_loop_lane *lane, gw_err err, uint64_t at);
 void gw_loop_pull(struct gw_loop_lane *dst, uint64_t now);
 /* Reports what is due; 0: nothing. */
 int gw_loop_report(struct gw_loop_lane *lane, uint64_t now, struct gw_event *ev, int max);
+/* Are the bytes at its source still those that were put?  Counted where not. */
+uint64_t gw_loop_sum(const struct gw_loop_net *net, const struct gw_put *put);
+void gw_loop_source(struct gw_loop_net *net, const struct gw_loop_item *it);
 uint64_t gw_loop_lane_due(const struct gw_loop_lane *lane, uint64_t now);
 #endif

@@ -1,4 +1,4 @@
-/* place.c - the one gate between a peer's bytes and our memory.  Read gw_place_find first.
+/* place.c - the one gate between a peer's bytes and our memory.  Read gw_place_find, then gw_place_take.
  *
  * Every number here comes from the peer.  A bound is checked by subtracting from what we know, never by
  * adding up what the peer says: a sum can wrap. */
@@ -120,6 +120,19 @@ gw_err gw_place_find(const struct gw_place_table *t, const struct gw_head *h, ui
         payload_len > t->piece_bytes - GW_HEAD_BYTES)
         return GW_E_PROTO;
     *dst_p = s->piece[h->piece] + GW_HEAD_BYTES;
+    return GW_OK;
+}
+
+gw_err gw_place_take(struct gw_place_table *t, const struct gw_head *h, uint64_t payload_len, uint8_t **dst_p)
+{
+    struct gw_place_slot *s = &t->slot[h->number % GW_SLOTS];
+    gw_err err = gw_place_find(t, h, payload_len, dst_p);
+
+    if (err != GW_OK || h->kind != GW_PUT_CODED)
+        return err;
+    if (s->taken & 1u << h->piece)
+        return GW_E_PROTO;
+    s->taken |= (uint8_t)(1u << h->piece);
     return GW_OK;
 }
 

@@ -1,7 +1,8 @@
 /* place.h - where arriving bytes may land: the receiver's open offers, and the one pure function that answers.
  *
- * The core fills a gw_place_table as it posts receives; a lane asks gw_place_find before a byte that came as a message is
- * stored.  A lane whose peer writes memory directly (verbs) does not need it: there the registration is the fence. */
+ * The core fills a gw_place_table as it posts receives; a lane asks gw_place_take before a byte that came as a message is
+ * stored.  A lane whose peer writes memory directly (verbs) cannot ask: there the registration is the fence, and a peer may
+ * change a frame while it is decoded.  Decoders read each length once and are safe on that. */
 #ifndef GW_TRANSPORT_PLACE_H
 #define GW_TRANSPORT_PLACE_H
 
@@ -48,6 +49,7 @@ struct gw_place_slot {
     uint32_t number;
     uint8_t open;                      /* 0: nothing may land for this slot */
     uint8_t buffers, pieces;
+    uint8_t taken;                     /* a bit for each piece that a put was let into since it was granted */
     uint8_t *buf[GW_BUFFERS_MAX];
     uint32_t cap[GW_BUFFERS_MAX];
     uint8_t *piece[GW_PIECES_MAX];     /* head, then frame */
@@ -64,6 +66,9 @@ struct gw_place_table {
  * buffer, coded inside its piece (dst is behind the head's place; the head itself is stored by gw_place_head), end into its
  * cell.  GW_E_PROTO: nothing may be stored. */
 gw_err gw_place_find(const struct gw_place_table *t, const struct gw_head *h, uint64_t payload_len, uint8_t **dst_p);
+/* The same, once for each put, before its first byte is stored: a piece takes one put, and then none until the core has
+ * granted it again.  So no second one changes a frame while a worker decodes it. */
+gw_err gw_place_take(struct gw_place_table *t, const struct gw_head *h, uint64_t payload_len, uint8_t **dst_p);
 
 /* LL and LL128 lines: stores n bytes (any alignment; whole 8-byte words ascending, a line's flag last), so that a reader
  * polling flags on another thread never sees a flag before its data.  memcpy does not promise that. */

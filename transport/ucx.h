@@ -65,6 +65,7 @@ struct gw_ucx_lane {
     int down;  /* shut: whatever UCX still calls is ignored */
     gw_err failed;
     int failed_said; /* GW_EV_FAILED was reported */
+    int met;         /* something has left or has come: UCX has its own connection */
 
     struct gw_ucx_send *sends, *free_put, *free_msg;
     uint8_t *copies;

@@ -3,6 +3,7 @@
  *
  * Everything that UCX calls back happens inside ucp_worker_progress, and that is called by
  * gw_ucx_poll alone. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,7 +76,10 @@ void gw_ucx_fail_status(struct gw_ucx_lane *l, const char *what, ucs_status_t st
     int gone = status == UCS_ERR_CONNECTION_RESET || status == UCS_ERR_ENDPOINT_TIMEOUT ||
                status == UCS_ERR_UNREACHABLE || status == UCS_ERR_NOT_CONNECTED ||
                status == UCS_ERR_CANCELED || status == UCS_ERR_TIMED_OUT;
-    fail(l, gone ? GW_E_PEER : GW_E_LANE, what, status);
+    if (!l->met && l->failed == GW_OK && !l->down)
+        snprintf(l->lane.why, sizeof(l->lane.why), "UCX's own connection to the peer never came about: %s",
+                 ucs_status_string(status));
+    fail(l, gone && l->met ? GW_E_PEER : GW_E_LANE, what, status);
 }
 
 static struct gw_event *ring_push(struct gw_ucx_lane *l, enum gw_event_kind kind)
@@ -115,8 +119,15 @@ static void send_give(struct gw_ucx_send *s)
     *list = s;
 }
 
+static void met(struct gw_ucx_lane *l)
+{
+    l->met = 1;
+    l->lane.unmet_ns = 0;
+}
+
 static void send_done(struct gw_ucx_send *s)
 {
+    met(s->owner);
     if (!s->is_msg)
         ring_push(s->owner, GW_EV_SENT)->cookie = s->cookie;
     send_give(s);
@@ -155,6 +166,8 @@ static gw_err send_start(struct gw_ucx_send *s, unsigned id, uint32_t head_len, 
     l->lane.wire_tx += head_len + len;
     if (r == NULL)
         send_done(s);
+    else if (!l->met && l->lane.unmet_ns == 0)
+        l->lane.unmet_ns = l->dev->host.now_ns();
     return GW_OK;
 }
 
@@ -270,7 +283,7 @@ static gw_err place(struct gw_ucx_lane *l, const void *header, size_t header_len
     if (l->lane.places == NULL || header_len != GW_HEAD_BYTES || len > GW_MESSAGE_MAX)
         return GW_E_PROTO;
     err = gw_head_read(header, GW_HEAD_BYTES, h);
-    return err != GW_OK ? err : gw_place_find(l->lane.places, h, len, dst_p);
+    return err != GW_OK ? err : gw_place_take(l->lane.places, h, len, dst_p);
 }
 
 static ucs_status_t put_arrived(struct gw_ucx_lane *l, const void *header, size_t header_len,
@@ -281,6 +294,7 @@ static ucs_status_t put_arrived(struct gw_ucx_lane *l, const void *header, size_
     uint8_t *dst;
     if (l->failed != GW_OK || l->down)
         return UCS_OK;
+    met(l);
     if (place(l, header, header_len, len, &h, &dst) != GW_OK ||
         (lines && (rndv || h.kind > GW_PUT_WHOLE))) {
         fail(l, GW_E_PROTO, "a put fits no offer", UCS_ERR_REJECTED);
@@ -318,6 +332,7 @@ static ucs_status_t on_msg(void *arg, const void *header, size_t header_len, voi
     (void)header;
     if (l->failed != GW_OK || l->down)
         return UCS_OK;
+    met(l);
     if (header_len != 0 || len == 0 || len > GW_MSG_MAX ||
         (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV)) {
         fail(l, GW_E_PROTO, "a message has no right size", UCS_ERR_REJECTED);

@@ -35,6 +35,14 @@ static inline uint64_t gw_get64(const uint8_t *p)
     return gw_get32(p) | (uint64_t)gw_get32(p + 4) << 32;
 }
 
+/* Copies bytes that somebody may be writing at the same time: what is judged and used afterwards is the copy, and the
+ * compiler may not look at src again. */
+static inline void gw_copy_once(void *dst, const void *src, size_t n)
+{
+    memcpy(dst, src, n);
+    __asm__ volatile("" ::: "memory");
+}
+
 /* 1 when all n bytes are 0 */
 static inline int gw_zero(const uint8_t *p, size_t n)
 {

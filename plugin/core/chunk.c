@@ -36,12 +36,21 @@ static int hints_allow(const struct gw_comm *comm, const struct gw_req *req)
            (comm->is.hint_simple == NULL || atomic_load_explicit(comm->is.hint_simple, memory_order_relaxed));
 }
 
-/* Would the link still have raw work while a codec holds the first chunk of this message? */
-static int first_chunk_covered(const struct gw_comm *comm, const struct gw_req *req)
+/* Would the link still have raw work while a codec holds one more chunk, and `rest` bytes are untaken? */
+static int covered(struct gw_comm *comm, uint64_t rest)
 {
-    uint64_t rest = req->s.size - gw_chunk_length(comm, req, 0);
+    unsigned workers = comm->is.env->workers(comm->is.env->arg);
 
-    return gw_policy_cover(&comm->policy, comm->untaken + rest + gw_policy_on_way(&comm->policy));
+    gw_policy_ahead(&comm->policy, workers > 0 ? comm->coding / workers : 0);
+    return gw_policy_cover(&comm->policy, rest + gw_policy_on_way(&comm->policy), gw_comm_now(comm));
+}
+
+/* Where others are cut this one is cut too: sent whole it would go before their frames, and before the chunks that wait for W.
+ * So is the first message of all: its first chunk meets an empty link, and tells what the link's delay is. */
+static int worth_a_start(struct gw_comm *comm, const struct gw_req *req)
+{
+    return comm->coding > 0 || comm->untaken > 0 || comm->policy.posted == 0 ||
+           covered(comm, comm->untaken + req->s.size - gw_chunk_length(comm, req, 0));
 }
 
 static int worth_cutting(struct gw_comm *comm, struct gw_req *req)
@@ -52,7 +61,7 @@ static int worth_cutting(struct gw_comm *comm, struct gw_req *req)
         return 0;
     if (req->s.size < CODE_MIN || advert_of(comm, req)->offer.pieces == 0)
         return 0;
-    if (!gw_policy_try(&comm->policy) || !first_chunk_covered(comm, req))
+    if (!gw_policy_try(&comm->policy) || !worth_a_start(comm, req))
         return 0;
     req->s.view = (uint8_t)gw_view_pick(req->s.data, req->s.size, &pays);
     if (pays || comm->is.mode == GW_POLICY_ALWAYS)
@@ -140,6 +149,7 @@ static gw_err code_one(struct gw_comm *comm, struct gw_req *req)
         gw_slab_back(comm->is.slab, &cell->piece);
         return GW_AGAIN;
     }
+    gw_policy_taken(&comm->policy, cell->job.post_ns);
     cell->state = GW_CELL_WORK;
     comm->coding++;
     ad->used[piece]++;
@@ -148,15 +158,6 @@ static gw_err code_one(struct gw_comm *comm, struct gw_req *req)
     comm->untaken -= cell->length;
     comm->worked++;
     return GW_OK;
-}
-
-static int covered(struct gw_comm *comm, const struct gw_req *req)
-{
-    uint64_t rest = comm->untaken - gw_chunk_length(comm, req, req->s.front);
-    unsigned workers = comm->is.env->workers(comm->is.env->arg);
-
-    gw_policy_ahead(&comm->policy, workers > 0 ? comm->coding / workers : 0);
-    return gw_policy_cover(&comm->policy, rest + gw_policy_on_way(&comm->policy));
 }
 
 void gw_chunk_code(struct gw_comm *comm)
@@ -170,7 +171,7 @@ void gw_chunk_code(struct gw_comm *comm)
         if (req->s.whole)
             continue;
         while (req->s.front < req->s.back) {
-            if (!covered(comm, req))
+            if (!covered(comm, comm->untaken - gw_chunk_length(comm, req, req->s.front)))
                 return;
             if (code_one(comm, req) != GW_OK)
                 break;
@@ -182,6 +183,15 @@ void gw_chunk_code(struct gw_comm *comm)
 
 /* ---- taking what the codec has done ---- */
 
+void gw_chunk_look(struct gw_comm *comm)
+{
+    const struct gw_env *env = comm->is.env;
+    uint64_t now = gw_comm_now(comm);
+
+    if (env->cpu_ns != NULL && gw_crowd_due(&comm->policy.crowd, now))
+        gw_crowd_host(&comm->policy.crowd, now, env->cpu_ns(env->arg));
+}
+
 static void took(struct gw_comm *comm, struct gw_cell *cell)
 {
     struct gw_job *job = &cell->job;
@@ -192,6 +202,7 @@ static void took(struct gw_comm *comm, struct gw_cell *cell)
     gw_stat_add(&gw_stat->encode_ns, job->cpu_ns);
     gw_stat_add(&gw_stat->encode_bytes, job->src_len);
     gw_policy_encoded(&comm->policy, &e);
+    gw_chunk_look(comm);
     if (job->err != GW_OK) {
         /* the peer's piece was only reserved */
         advert_of(comm, cell->req)->used[cell->peer_piece]--;

@@ -75,7 +75,7 @@ gw_err gw_comm_new(const struct gw_comm_parts *parts, struct gw_comm **comm_p)
     }
     /* a lane knows its table from before join; a comm that has one owns it from now on */
     if (!parts->is_send && parts->lane != NULL)
-        comm->places = (struct gw_place_table *)(uintptr_t)parts->lane->places;
+        comm->places = parts->lane->places;
     comm->watched.local_name = comm->is.local;
     comm->watched.peer_name = comm->is.peer;
     *comm_p = comm;
@@ -132,7 +132,8 @@ static const char *next_thing(const struct gw_comm *comm, gw_err err)
     case GW_E_TOLD:
         return "the rank that it names printed the cause";
     case GW_E_LANE:
-        return "check the interface and the route between the two hosts (GRADWIRE_IFNAME)";
+        return "check the interface and the route between the two hosts (GRADWIRE_IFNAME), and that no firewall closes the lane's "
+               "own ports (GRADWIRE_PORTS sets them too)";
     default:
         return "see the lines before this one";
     }
@@ -198,6 +199,22 @@ void gw_comm_fail(struct gw_comm *comm, gw_err err, uint32_t number, const char 
     fail(comm, err, number, NULL, text);
 }
 
+/* A warning, and no more: UCX needs the peer's host to poll before it is connected, and that may be busy for good reasons. */
+void gw_comm_unmet(struct gw_comm *comm)
+{
+    uint64_t ns = gw_comm_now(comm) - comm->is.lane->unmet_ns;
+
+    if (comm->is.stall_warn_ns == 0 || ns < comm->is.stall_warn_ns || atomic_load(&comm->broken))
+        return;
+    comm->unmet_said = 1;
+    gw_log(comm->is.log, GW_LOG_ERROR,
+           "gradwire " GW_VERSION " stall: op=%s local=\"%s\" peer=\"%s\" lane=%s open=%u age_ms=%llu: the control connection "
+           "stands, and nothing has passed between the two over the lane's own ports, waiting on. Next: see that no firewall "
+           "closes those (GRADWIRE_PORTS sets them too), and that the peer's process still calls its plugin",
+           comm->is.is_send ? "send" : "recv", comm->is.local, comm->is.peer, comm->is.lane->name, comm->outstanding,
+           (unsigned long long)(ns / 1000000u));
+}
+
 /* ---- what the watcher has seen ---- */
 
 static int finished_by_bye(const struct gw_bye *bye, uint32_t number)
@@ -209,14 +226,32 @@ static int finished_by_bye(const struct gw_bye *bye, uint32_t number)
     return (int32_t)ahead < 0 || (ahead < 32 && (bye->map & 1u << ahead));
 }
 
+static int ended_by(const struct gw_bye *bye, const struct gw_req *req)
+{
+    return req->state == GW_REQ_MOVE && finished_by_bye(bye, req->s.head.number) && req->s.cells == 0;
+}
+
+/* Sends that the bye ends, and whose bytes the lane has not given back. */
+static int still_read(const struct gw_comm *comm)
+{
+    gw_list_each (node, &comm->moving) {
+        const struct gw_req *req = gw_list_of(node, struct gw_req, link);
+        if (ended_by(&comm->watched.bye, req) && req->s.unsent > 0)
+            return 1;
+    }
+    return 0;
+}
+
 /* All that a sender put before its bye has landed, but a worker may still decode it, and where SENT means landed our lane may
- * not have told us yet.  A lane that has failed has told all. */
+ * not have told us yet.  A receiver may say bye before our lane says SENT, and until then our bytes are the lane's.  A lane
+ * that has failed has told all. */
 static int still_coming(const struct gw_comm *comm)
 {
+    int tells = comm->lane_failed_ns == 0 && gw_comm_now(comm) - comm->peer_left_ns <= LANE_GRACE_NS;
+
     if (comm->is.is_send)
-        return 0;
-    return comm->decoding > 0 || ((comm->is.lane->caps & GW_LANE_SENT_IS_LANDED) && comm->lane_failed_ns == 0 &&
-                                  gw_comm_now(comm) - comm->peer_left_ns <= LANE_GRACE_NS);
+        return tells && still_read(comm);
+    return comm->decoding > 0 || (tells && (comm->is.lane->caps & GW_LANE_SENT_IS_LANDED));
 }
 
 /* Sends that the peer has finished are done, also those whose completion was lost with its lane. */
@@ -231,10 +266,14 @@ static void on_bye(struct gw_comm *comm)
     }
     if (still_coming(comm))
         return;
+    /* what was not SENT by now never will be; a lane that is shut reads nothing */
+    if (comm->is.is_send && still_read(comm)) {
+        comm->is.lane->ops->shut(comm->is.lane);
+        comm->lane_shut = 1;
+    }
     gw_list_each_safe (node, tmp, &comm->moving) {
         struct gw_req *req = gw_list_of(node, struct gw_req, link);
-        if (comm->is.is_send && req->state == GW_REQ_MOVE && finished_by_bye(bye, req->s.head.number) &&
-            req->s.cells == 0)
+        if (comm->is.is_send && ended_by(bye, req))
             gw_req_end(req, GW_OK);
     }
     if (comm->outstanding > 0)
@@ -276,7 +315,8 @@ void gw_comm_signs(struct gw_comm *comm)
         gw_comm_fail(comm, GW_E_TIMEOUT, 0, "the peer's process has given no sign of life for %u ms",
                      comm->watched.age_ms);
     else if (comm->lane_failed_ns != 0 && gw_comm_now(comm) - comm->lane_failed_ns > LANE_GRACE_NS)
-        gw_comm_fail(comm, comm->lane_err < 0 ? comm->lane_err : GW_E_LANE, 0, "the lane failed");
+        gw_comm_fail(comm, comm->lane_err < 0 ? comm->lane_err : GW_E_LANE, 0, "%s",
+                     comm->is.lane->why[0] != 0 ? comm->is.lane->why : "the lane failed");
 }
 
 /* ---- taken down ---- */

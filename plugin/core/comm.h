@@ -35,6 +35,7 @@ struct gw_advert {
     struct gw_offer offer;
     uint8_t open;
     uint8_t unmatched; /* bit per buffer */
+    uint8_t unposted;  /* sends that took a buffer of it and have something left to post: they read it until then */
     uint32_t granted[GW_PIECES_MAX], used[GW_PIECES_MAX];
 };
 
@@ -64,6 +65,7 @@ struct gw_comm_parts {
     struct gw_agreed agreed;
     enum gw_policy_mode mode;
     uint64_t window_fixed;
+    uint64_t stall_warn_ns;          /* 0: never */
     _Atomic uint32_t *hint_simple;   /* of the ctx; NULL: no hints */
     _Atomic uint32_t *said;          /* of the ctx: its root cause was printed; NULL: every comm prints its own */
     int is_send;
@@ -91,6 +93,8 @@ struct gw_comm {
     uint64_t lane_failed_ns; /* the lane said so, and nobody has said why yet; 0: no */
     gw_err lane_err;
     uint64_t peer_left_ns;   /* when its bye was seen; 0: it was not */
+    uint8_t unmet_said;      /* the line that the lane has not met its peer */
+    uint8_t lane_shut;       /* by the comm's own thread, after a bye: nobody asks the lane for anything any more */
 
     pthread_mutex_t mem_lock; /* guards mems: service thread registers while the host's thread sends */
     struct gw_list mems;
@@ -131,6 +135,8 @@ gw_err gw_places_new(const struct gw_slab *slab, uint8_t paths, struct gw_place_
 void gw_comm_fail(struct gw_comm *comm, gw_err err, uint32_t number, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /* The lane said that it is dead, in an event or in an answer. */
 void gw_comm_lane_failed(struct gw_comm *comm, gw_err err);
+/* The control connection lives, and the lane's own has not come about for so long: says so once. */
+void gw_comm_unmet(struct gw_comm *comm);
 /* Looks at the watcher's signs; may end requests or the comm. */
 void gw_comm_signs(struct gw_comm *comm);
 /* Takes the comm from its host's thread: waits until nobody is inside, and nobody will be.  0: it was taken before. */
@@ -156,6 +162,7 @@ uint32_t gw_chunk_offset(const struct gw_comm *comm, uint32_t chunk);
 uint32_t gw_chunk_length(const struct gw_comm *comm, const struct gw_req *req, uint32_t chunk);
 void gw_chunk_code(struct gw_comm *comm);    /* gives workers what Cover allows */
 void gw_chunk_results(struct gw_comm *comm); /* takes what they have done */
+void gw_chunk_look(struct gw_comm *comm);    /* a job is back: had the thread that takes it a core all the time? */
 
 /* ---- flags.c: may these bytes be coded at all ---- */
 int gw_bytes_show_flags(const void *data, uint32_t size);

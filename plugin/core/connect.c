@@ -23,7 +23,15 @@ static uint64_t env_now(void *unused)
     return gw_now_ns();
 }
 
-static const struct gw_env real_env = { .now_ns = env_now, .post = gw_work_post, .workers = gw_work_count };
+static uint64_t env_cpu(void *unused)
+{
+    (void)unused;
+    return gw_thread_cpu_ns();
+}
+
+static const struct gw_env real_env = {
+    .now_ns = env_now, .post = gw_work_post, .workers = gw_work_count, .cpu_ns = env_cpu
+};
 
 /* ---- a connection being made ---- */
 
@@ -34,7 +42,7 @@ void gw_pending_free(struct gw_pending *p)
     if (p->guest != NULL)
         gw_guest_close(p->guest);
     if (p->lane != NULL) {
-        struct gw_place_table *places = (struct gw_place_table *)(uintptr_t)p->lane->places;
+        struct gw_place_table *places = p->lane->places;
         p->dev->ops->close(p->lane);
         free(places);
     }
@@ -153,6 +161,7 @@ static void fill_parts(const struct gw_pending *p, struct gw_comm_parts *parts)
         .agreed = p->agreed,
         .mode = (enum gw_policy_mode)gw_proc.conf.policy,
         .window_fixed = gw_proc.conf.window_bytes,
+        .stall_warn_ns = gw_proc.conf.stall_warn_ms * 1000000ull,
         .hint_simple = &p->ctx->hint_simple,
         .said = alone ? NULL : &p->ctx->said,
         .is_send = p->is_send,
@@ -209,7 +218,8 @@ static const char *what_next(const struct gw_pending *p, gw_err err)
     if (err == GW_E_SYS || err == GW_E_LIMIT || err == GW_E_NOMEM)
         return "raise the limit of open files and of threads (ulimit -n, -u)";
     if (err == GW_E_LANE)
-        return "give both hosts the same GRADWIRE_UCX_TLS, and interfaces that reach each other (GRADWIRE_IFNAME)";
+        return "give both hosts the same GRADWIRE_UCX_TLS, interfaces that reach each other (GRADWIRE_IFNAME), and no firewall "
+               "between on UCX's ports (GRADWIRE_PORTS sets them too)";
     if (err == GW_E_PEER && p->stage == GW_PENDING_JOIN)
         return "look at the peer's own log for the first error; it exited, was killed, or could not join its lane";
     return "see that the peer runs gradwire too (NCCL_NET=gradwire on every rank) and that no firewall stands between; "

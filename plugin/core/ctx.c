@@ -106,6 +106,9 @@ static gw_err load(const struct gw_logger *log)
     }
     if (err == GW_OK && gw_proc.conf.gdr == GW_CONF_GDR_ON)
         gw_log(log, GW_LOG_WARN, "gradwire: GRADWIRE_GDR=on: the UCX lane takes host pointers only; going on without");
+    if (err == GW_OK && gw_proc.conf.hca[0] != 0 && gw_proc.conf.lane != GW_CONF_LANE_VERBS)
+        gw_log(log, GW_LOG_WARN, "gradwire: GRADWIRE_HCA=%s has no effect: the UCX lane goes by interfaces. Next: name the device's "
+               "interface with GRADWIRE_IFNAME, or unset GRADWIRE_HCA", gw_proc.conf.hca);
     if (err == GW_OK)
         err = choose_codec(log);
     /* found missing here the host hears of it at init, and not at its first collective */

@@ -102,7 +102,10 @@ void gw_progress(struct gw_comm *comm)
     struct gw_event ev[GW_POLL_BATCH];
     int n = 0;
 
-    for (int turn = 0; turn < 4 && (n = comm->is.lane->ops->poll(comm->is.lane, ev, GW_POLL_BATCH)) > 0; turn++) {
+    for (int turn = 0; turn < 4 && !comm->lane_shut; turn++) {
+        n = comm->is.lane->ops->poll(comm->is.lane, ev, GW_POLL_BATCH);
+        if (n <= 0)
+            break;
         comm->worked += (uint64_t)n;
         for (int i = 0; i < n; i++)
             on_event(comm, &ev[i]);
@@ -113,6 +116,8 @@ void gw_progress(struct gw_comm *comm)
         else
             gw_recv_progress(comm);
     }
+    if (comm->is.lane->unmet_ns != 0 && !comm->unmet_said)
+        gw_comm_unmet(comm);
     /* after the lane was read empty: a bye speaks of all that was put before it */
     if (n <= 0 && (comm->lane_failed_ns != 0 ||
                    atomic_load_explicit(&comm->watched.signs, memory_order_acquire) != 0))
@@ -166,6 +171,7 @@ static struct gw_advert *match(struct gw_comm *comm, uint32_t tag, uint8_t *buff
 static void consume(struct gw_comm *comm, struct gw_advert *ad, uint8_t buffer)
 {
     ad->unmatched &= (uint8_t)~(1u << buffer);
+    ad->unposted++;
     for (;; comm->next++) {
         struct gw_advert *oldest = &comm->advert[comm->next % GW_SLOTS];
         if (!oldest->open || oldest->offer.number != comm->next || oldest->unmatched != 0)
@@ -269,6 +275,7 @@ static void open_slot(struct gw_comm *comm, const struct gw_req *req)
     slot->number = req->r.number;
     slot->buffers = req->r.n;
     slot->pieces = req->r.pieces;
+    slot->taken = 0;
     for (int i = 0; i < req->r.n; i++)
         slot->buf[i] = req->r.buf[i].data, slot->cap[i] = req->r.buf[i].cap;
     for (int i = 0; i < req->r.pieces; i++)

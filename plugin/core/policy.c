@@ -12,10 +12,11 @@ enum {
     FIRST_WINDOW = 1 << 20,   /* until the link was measured */
     GUESS_NS_KIB = 1000,      /* about 1 GB/s, until a codec has run */
     SKIP_FIRST = 8,
-    SKIP_MAX = 1024,
+    SKIP_MAX = 128,           /* messages */
     GUESS_CPU_NS_KIB = 250,   /* what an encode costs; a slow link need not wait for a trial to learn it */
     GUESS_SAVED = 256,        /* of 1024, until something was coded */
     PAUSE_NS = 8000000,
+    LOOK_AGAIN = 256,         /* of the time that the link may have to wait: less than half a percent */
     NS_PER_S = 1000000000
 };
 
@@ -116,7 +117,12 @@ static uint64_t wait_ns(const struct gw_policy *p)
     return gw_max_u64(p->wait_ns, p->ahead * chunk_ns(p->encode_ns_kib, p->chunk_bytes));
 }
 
-int gw_policy_cover(const struct gw_policy *p, uint64_t backlog)
+void gw_policy_taken(struct gw_policy *p, uint64_t now_ns)
+{
+    p->taken_ns = now_ns;
+}
+
+int gw_policy_cover(const struct gw_policy *p, uint64_t backlog, uint64_t now_ns)
 {
     uint64_t held;
 
@@ -128,18 +134,22 @@ int gw_policy_cover(const struct gw_policy *p, uint64_t backlog)
         return 0; /* one chunk alone finds out how fast the codec is */
     held = wait_ns(p) + chunk_ns(p->encode_ns_kib, p->chunk_bytes) + chunk_ns(p->decode_ns_kib, p->chunk_bytes) +
            p->delay_ns;
-    return bytes_in(p->rate_max, held + held / 4) <= backlog;
+    if (bytes_in(p->rate_max, held + held / 4) <= backlog)
+        return 1;
+    /* what is known of the codec may be a guess, or a bad day: now and then one chunk finds out, whatever it costs */
+    return p->ahead == 0 && now_ns - p->taken_ns >= held * LOOK_AGAIN;
 }
 
-/* Were codec and transport to share one core, coding a byte would take its CPU time twice (encode and decode) from a link that
- * it saves the time of `saved` bytes.  As long as that is a gain W and Cover decide alone: they are right, at once.  Beyond,
- * what cores there are decides, and only a trial can tell. */
+/* Where codec and transport share cores, coding a byte takes its CPU time twice (encode and decode) from a link that it saves the
+ * time of `saved` bytes.  As long as that is a gain, or as nobody waits for a core, W and Cover decide alone: they are right, at
+ * once.  Beyond, only a trial can tell. */
 static int on_trial(const struct gw_policy *p)
 {
-    /* while a codec takes the link's cores the link looks slow: what it did raw is remembered */
-    uint64_t rate = gw_max_u64(p->rate_max, p->trial.rate[GW_TRIAL_RAW]);
+    /* while a codec takes the link's cores the link looks slow: what it did raw counts then */
+    uint64_t raw = p->trial.mode == GW_TRIAL_CODE ? p->trial.rate[GW_TRIAL_RAW] : 0;
+    uint64_t rate = gw_max_u64(p->rate_max, raw);
 
-    return bytes_in(rate, 2 * p->cpu_ns_kib) > p->saved;
+    return (p->crowd.crowded || p->peer_crowded) && bytes_in(rate, 2 * p->cpu_ns_kib) > p->saved;
 }
 
 void gw_policy_peer(struct gw_policy *p, uint32_t decode_ns_kib)
@@ -153,7 +163,7 @@ void gw_policy_peer(struct gw_policy *p, uint32_t decode_ns_kib)
 void gw_policy_begins(struct gw_policy *p, uint64_t now_ns)
 {
     if (p->idle_ns != 0 && now_ns - p->idle_ns >= PAUSE_NS)
-        gw_trial_idle(&p->trial);
+        gw_trial_idle(&p->trial), gw_crowd_idle(&p->crowd);
     p->idle_ns = 0;
 }
 
@@ -190,8 +200,9 @@ static uint64_t per_kib(uint64_t ns, uint64_t bytes)
     return gw_max_u64(ns * 1024 / gw_max_u64(bytes, 1), 1);
 }
 
-void gw_policy_decoded(struct gw_policy *p, uint64_t bytes, uint64_t run_ns)
+void gw_policy_decoded(struct gw_policy *p, uint64_t bytes, uint64_t run_ns, uint64_t cpu_ns)
 {
+    gw_crowd_job(&p->crowd, run_ns, cpu_ns);
     p->decode_ns_kib = average(p->decode_ns_kib, per_kib(run_ns, bytes), p->jobs_seen);
     if (p->jobs_seen < UINT32_MAX)
         p->jobs_seen++;
@@ -209,9 +220,11 @@ static void shrank(struct gw_policy *p, const struct gw_encoded *e)
 
 void gw_policy_encoded(struct gw_policy *p, const struct gw_encoded *e)
 {
+    if (e->run_ns != 0)
+        gw_crowd_job(&p->crowd, e->run_ns, e->cpu_ns);
     if (e->wire != 0) {
         shrank(p, e);
-    } else {
+    } else if (p->skip == 0) { /* else this one was given away before the first of them came back */
         p->skip = p->skip_next;
         p->skip_next = p->skip_next < SKIP_MAX ? p->skip_next * 2 : SKIP_MAX;
     }

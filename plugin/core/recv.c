@@ -40,6 +40,9 @@ static void say_offer(struct gw_comm *comm, struct gw_req *req)
     struct gw_offer o = { .number = r->number, .buffers = r->n, .pieces = r->pieces, .hint = r->hint };
     uint8_t bytes[GW_OFFER_MAX];
 
+    if (comm->policy.crowd.crowded)
+        o.hint |= GW_HINT_CROWDED;
+
     for (int i = 0; i < r->pieces; i++)
         o.piece_addr[i] = (uintptr_t)cell_of(comm, req, i)->piece.base;
     if (r->pieces > 0) {
@@ -110,10 +113,11 @@ static int end_fits(const struct gw_comm *comm, const struct gw_req *req, const 
 
 static void end_landed(struct gw_comm *comm, struct gw_req *req, struct gw_recv_buf *b, const struct gw_head *h)
 {
+    uint8_t record[GW_END_BYTES];
     struct gw_end e;
 
-    if (gw_end_read(comm->places->slot[req->index].end[h->buffer][h->piece], GW_END_BYTES, &e) != GW_OK ||
-        !end_fits(comm, req, b, h, &e)) {
+    gw_copy_once(record, comm->places->slot[req->index].end[h->buffer][h->piece], sizeof record);
+    if (gw_end_read(record, sizeof record, &e) != GW_OK || !end_fits(comm, req, b, h, &e)) {
         gw_comm_fail(comm, GW_E_PROTO, req->r.number, "an end record contradicts what has landed");
         return;
     }
@@ -140,11 +144,13 @@ static gw_err start_decode(struct gw_comm *comm, struct gw_cell *cell)
 static void frame_landed(struct gw_comm *comm, struct gw_req *req, struct gw_recv_buf *b, const struct gw_event *ev)
 {
     struct gw_cell *cell = ev->head.piece < req->r.pieces ? cell_of(comm, req, ev->head.piece) : NULL;
+    uint8_t bytes[GW_HEAD_BYTES] = { 0 };
     struct gw_head h;
 
-    /* the head that stands in the piece is the whole one; a direct write was checked by nobody yet */
-    if (cell == NULL || cell->state != GW_CELL_FREE || cell->ungranted ||
-        gw_head_read(cell->piece.base, GW_HEAD_BYTES, &h) != GW_OK || h.number != req->r.number ||
+    /* the head that stands in the piece is the whole one; a direct write was checked by nobody yet, and may go on */
+    if (cell != NULL)
+        gw_copy_once(bytes, cell->piece.base, sizeof bytes);
+    if (cell == NULL || cell->state != GW_CELL_FREE || cell->ungranted || gw_head_read(bytes, sizeof bytes, &h) != GW_OK || h.number != req->r.number ||
         h.kind != GW_PUT_CODED || h.buffer != ev->head.buffer || h.piece != ev->head.piece || h.offset > b->cap ||
         h.length > b->cap - h.offset || ev->len > gw_slab_piece_bytes(comm->is.slab) - GW_HEAD_BYTES) {
         gw_comm_fail(comm, GW_E_PROTO, req->r.number, "a frame lands in a piece that was not granted for it");
@@ -166,7 +172,8 @@ static void decoded(struct gw_comm *comm, struct gw_cell *cell)
 
     gw_stat_add(&gw_stat->decode_ns, cell->job.cpu_ns);
     gw_stat_add(&gw_stat->decode_bytes, cell->length);
-    gw_policy_decoded(&comm->policy, cell->length, cell->job.end_ns - cell->job.start_ns);
+    gw_policy_decoded(&comm->policy, cell->length, cell->job.end_ns - cell->job.start_ns, cell->job.cpu_ns);
+    gw_chunk_look(comm);
     cell->state = GW_CELL_FREE;
     cell->ungranted = 1;
     comm->decoding--;
@@ -208,6 +215,8 @@ static void grant(struct gw_comm *comm, struct gw_req *req)
         return;
     for (int i = 0; i < req->r.pieces; i++) {
         struct gw_cell *cell = cell_of(comm, req, i);
+        if (cell->ungranted)
+            comm->places->slot[req->index].taken &= (uint8_t)~(1u << i);
         cell->granted += cell->ungranted;
         cell->ungranted = 0;
     }

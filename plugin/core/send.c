@@ -71,6 +71,12 @@ static gw_err post_user_bytes(struct gw_comm *comm, struct gw_req *req, enum gw_
 
 /* ---- whole messages ---- */
 
+/* Its peer may finish it from now on, and offer its slot anew before we hear of that. */
+static void posted_all(struct gw_comm *comm, const struct gw_req *req)
+{
+    comm->advert[req->s.head.number % GW_SLOTS].unposted--;
+}
+
 /* Without an end record: one path carries it, and nobody wants its hash. */
 static int in_one_put(const struct gw_comm *comm, const struct gw_send *s)
 {
@@ -86,6 +92,7 @@ static void post_whole(struct gw_comm *comm, struct gw_req *req)
         if (post_user_bytes(comm, req, GW_PUT_WHOLE, 0, s->size, 0) != GW_OK)
             return;
         s->cut = 1; /* no ends */
+        posted_all(comm, req);
     } else if (s->size > 0) {
         if (post_user_bytes(comm, req, GW_PUT_RAW, 0, s->size, 0) != GW_OK)
             return;
@@ -241,6 +248,8 @@ static void post_end(struct gw_comm *comm, struct gw_req *req)
         if (post(comm, req, &put, NO_CELL) != GW_OK)
             return;
         s->ends_left &= (uint8_t)~(1u << p);
+        if (s->ends_left == 0)
+            posted_all(comm, req);
         GW_PHASE(end);
     }
 }
@@ -295,11 +304,9 @@ static void sent(struct gw_comm *comm, uint64_t cookie)
     struct gw_req *req = &comm->send[(cookie & 0xffff) % GW_SENDS_MAX];
     uint32_t cell = cookie >> 16 & 0x7fff;
 
-    /* the peer's bye may have ended the send before the lane says SENT; no other send takes its slot after that */
-    if (req->state == GW_REQ_MOVE && req->s.unsent > 0)
-        req->s.unsent--;
-    else
-        gw_assert(comm->peer_left_ns != 0);
+    /* nothing ends a send while its bytes are the lane's, but an error: and then nobody comes here */
+    gw_assert(req->state == GW_REQ_MOVE && req->s.unsent > 0);
+    req->s.unsent--;
     if (cell != NO_CELL) {
         comm->cell[cell - 1].state = GW_CELL_FREE;
         gw_slab_back(comm->is.slab, &comm->cell[cell - 1].piece);
@@ -318,14 +325,19 @@ static void offered(struct gw_comm *comm, const struct gw_event *ev)
         return;
     }
     ad = &comm->advert[o.number % GW_SLOTS];
-    /* inside the window of numbers that may be open, and its slot free: all buffers of the one before are matched */
-    if (o.number - comm->next >= GW_SLOTS || (ad->open && (ad->unmatched != 0 || ad->offer.number == o.number))) {
+    /* Inside the window of numbers that may be open, and its slot free: all buffers of the one before are matched, and their
+     * sends have posted all.  They may well wait still for SENT and landed: the receiver opens a slot anew when it has the
+     * whole message, and what it says of that may come later than this. */
+    if (o.number - comm->next >= GW_SLOTS ||
+        (ad->open && (ad->unmatched != 0 || ad->unposted != 0 || ad->offer.number == o.number))) {
         gw_comm_fail(comm, GW_E_PROTO, o.number, "offer %u comes while %u is the oldest open one", o.number, comm->next);
         return;
     }
     ad->offer = o;
+    comm->policy.peer_crowded = (o.hint & GW_HINT_CROWDED) != 0;
     ad->open = 1;
     ad->unmatched = (uint8_t)((1u << o.buffers) - 1);
+    ad->unposted = 0;
     for (int i = 0; i < GW_PIECES_MAX; i++)
         ad->granted[i] = 1, ad->used[i] = 0;
     GW_PHASE(offer);

@@ -83,18 +83,27 @@ static void encode(struct gw_job *job, void *ws)
                                &job->out_len, ws);
 }
 
-/* What coding costs is CPU: on a crowded host the wall time is somebody else's. */
-static uint64_t thread_cpu_ns(void)
+#ifdef GW_SLOW
+/* For tests/figures/mixed alone: a codec of GRADWIRE_TEST_NS_KIB for each KiB, that sleeps what it does not need.  With
+ * GRADWIRE_TEST_CPU all of it passes for CPU time. */
+static void be_slow(struct gw_job *job, uint64_t since_ns)
 {
-    struct timespec ts;
+    const char *text = getenv("GRADWIRE_TEST_NS_KIB");
+    size_t bytes = job->kind == GW_JOB_ENCODE ? job->src_len : job->dst_cap;
+    uint64_t until = since_ns + (text ? strtoul(text, NULL, 10) : 0) * bytes / 1024;
+    struct timespec ts = { .tv_sec = (time_t)(until / 1000000000u), .tv_nsec = (long)(until % 1000000000u) };
 
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+    while (gw_now_ns() < until)
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
+    job->end_ns = gw_now_ns();
+    if (getenv("GRADWIRE_TEST_CPU") != NULL)
+        job->cpu_ns = job->end_ns - since_ns;
 }
+#endif
 
 void gw_job_run(struct gw_job *job, void *ws, uint64_t (*now_ns)(void *arg), void *arg)
 {
-    uint64_t cpu_ns = thread_cpu_ns();
+    uint64_t cpu_ns = gw_thread_cpu_ns(); /* on a crowded host the wall time is somebody else's */
 
     job->start_ns = now_ns(arg);
     if (job->kind == GW_JOB_ENCODE)
@@ -102,7 +111,10 @@ void gw_job_run(struct gw_job *job, void *ws, uint64_t (*now_ns)(void *arg), voi
     else
         job->err = gw_frame_decode(job->src, job->src_len, job->dst, job->dst_cap, ws);
     job->end_ns = now_ns(arg);
-    job->cpu_ns = thread_cpu_ns() - cpu_ns;
+    job->cpu_ns = gw_thread_cpu_ns() - cpu_ns;
+#ifdef GW_SLOW
+    be_slow(job, job->start_ns);
+#endif
     atomic_store_explicit(&job->done, 1, memory_order_release);
 }
 

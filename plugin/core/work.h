@@ -35,6 +35,7 @@ struct gw_env {
     gw_err (*post)(void *arg, struct gw_job *job);
     /* how many jobs may run at once; 0: only inline */
     unsigned (*workers)(void *arg);
+    uint64_t (*cpu_ns)(void *arg); /* what the calling thread has had of a core; NULL: not known */
     void *arg;
 };
 

@@ -178,6 +178,23 @@ static void no_device_child(const void *arg, int fd, int side)
     host_unload(&net);
 }
 
+/* A device that no lane of this build uses: the host goes on, and is told once, however many communicators it opens. */
+static void no_effect_child(const void *arg, int fd, int side)
+{
+    char line[HOST_LOG_LINE];
+    void *ctx = NULL, *second = NULL;
+    struct host_net net;
+
+    (void)arg, (void)fd, (void)side;
+    load(&net, 12);
+    setenv("GRADWIRE_HCA", "mlx5_0:1", 1);
+    must(init_v11(&net, &ctx) == ncclSuccess && init_v11(&net, &second) == ncclSuccess);
+    host_log_last(line);
+    must(host_log_warns() == 1 && strstr(line, "GRADWIRE_HCA=mlx5_0:1 has no effect") != NULL && strstr(line, "Next: ") != NULL);
+    must(net.t.v12.finalize(second) == ncclSuccess && net.t.v12.finalize(ctx) == ncclSuccess);
+    host_unload(&net);
+}
+
 /* ---- over and over ---- */
 
 static void rounds_child(const void *arg, int fd, int side)
@@ -303,6 +320,7 @@ static void host_state_child(const void *arg, int fd, int side)
 CASE(names, NULL)
 CASE(bad_setting, NULL)
 CASE(no_device, NULL)
+CASE(no_effect, NULL)
 CASE(rounds, NULL)
 CASE(reload, NULL)
 
@@ -326,7 +344,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),  cmocka_unit_test(test_props),  cmocka_unit_test(test_bad_setting),
-        cmocka_unit_test(test_no_device), cmocka_unit_test(test_rounds), cmocka_unit_test(test_reload),
+        cmocka_unit_test(test_no_device), cmocka_unit_test(test_no_effect), cmocka_unit_test(test_rounds), cmocka_unit_test(test_reload),
         cmocka_unit_test(test_host_state),
     };
     setenv("NCCL_DEBUG", "WARN", 0); /* else errors that a case provokes also stand on stderr */

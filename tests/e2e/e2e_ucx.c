@@ -153,6 +153,42 @@ static int refused_large_child(const char *transport, int fd, int side)
     return refused(transport, fd, side, 37, BIG); /* the slot of 5, another number */
 }
 
+/* Side 0 puts two frames into one piece.  The first arrives, and stays as it is while a worker would read it. */
+static int refused_busy(const char *transport, int fd, int side, uint32_t len)
+{
+    struct end e;
+    end_open(&e, transport);
+    offer(&e, 5);
+    blob_swap(&e, fd);
+    meet(&e, fd);
+    fill(e.src + GW_HEAD_BYTES, len, 1);
+    for (int i = 0; side == 0 && i < 2; i++) {
+        send_put(&e, 5, GW_PUT_CODED, len, GW_PUTF_IMM);
+        while (i == 0 && e.sent == 0)
+            end_poll(&e);
+        fill(e.src + GW_HEAD_BYTES, len, 2);
+    }
+    while (side == 1 && e.landed == 0)
+        end_poll(&e);
+    while (side == 1 && !e.failed)
+        end_poll(&e);
+    if (side == 1)
+        must(e.err == GW_E_PROTO && e.landed == 1 && is_filled(e.piece + GW_HEAD_BYTES, len, 1));
+    meet(&e, fd);
+    end_close(&e);
+    return 0;
+}
+
+static int refused_busy_child(const char *transport, int fd, int side)
+{
+    return refused_busy(transport, fd, side, 1000);
+}
+
+static int refused_busy_large_child(const char *transport, int fd, int side)
+{
+    return refused_busy(transport, fd, side, PIECE - GW_HEAD_BYTES);
+}
+
 static int blob_child(const char *transport, int fd, int side)
 {
     struct end e;
@@ -238,6 +274,8 @@ CASE(rounds, 2)
 CASE(one_process, 1)
 CASE(refused_small, 2)
 CASE(refused_large, 2)
+CASE(refused_busy, 2)
+CASE(refused_busy_large, 2)
 CASE(blob, 1)
 CASE(lines, 2)
 
@@ -252,6 +290,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         BOTH(rounds),        BOTH(one_process), BOTH(refused_small),
         BOTH(refused_large), BOTH(blob),        BOTH(lines),
+        BOTH(refused_busy),  BOTH(refused_busy_large),
     };
     (void)argc;
     find_module(argv);

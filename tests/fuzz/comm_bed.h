@@ -179,18 +179,20 @@ static gw_err bed_msg(struct gw_lane *lane, const void *msg, uint32_t len)
     return says_again() ? GW_AGAIN : GW_OK;
 }
 
-/* What a sender writes goes into a buffer or a piece that it was offered. */
+/* What a sender writes goes into a buffer or a piece that it was offered with that number. */
 static int was_offered(const struct gw_put *put)
 {
     if (put->head.kind == GW_PUT_END)
         return 1;
     for (unsigned i = 0; i < bed.offers; i++) {
         const struct gw_offer *o = &bed.offer[i];
+        if (o->number != put->head.number)
+            continue;
         for (int b = 0; put->head.kind != GW_PUT_CODED && b < o->buffers; b++)
             if (put->addr - o->buf[b].addr <= o->buf[b].cap &&
                 put->len <= o->buf[b].cap - (put->addr - o->buf[b].addr))
                 return 1;
-        for (int p = 0; put->head.kind == GW_PUT_CODED && p < GW_PIECES_MAX; p++)
+        for (int p = 0; put->head.kind == GW_PUT_CODED && p < o->pieces; p++)
             if (put->addr == o->piece_addr[p])
                 return 1;
     }

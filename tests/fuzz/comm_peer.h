@@ -40,6 +40,13 @@ static void write_piece(const struct gw_head *h, const uint8_t *payload, uint32_
     report_landed(h, len);
 }
 
+/* No worker reads the piece, and the peer may fill it: what a lane that asks lets through. */
+static int granted_piece(const struct gw_head *h)
+{
+    const struct gw_cell *cell = &comm->lent[h->number % GW_SLOTS * GW_PIECES_MAX + h->piece];
+    return cell->state == GW_CELL_FREE && !cell->ungranted;
+}
+
 /* As a lane does: only heads that can be read, and only where the offers allow it. */
 static void put(const struct gw_head *h, const uint8_t *payload, uint32_t len)
 {
@@ -55,10 +62,12 @@ static void put(const struct gw_head *h, const uint8_t *payload, uint32_t len)
     gw_head_write(bytes, h);
     mutate(bytes, sizeof bytes);
     if (gw_head_read(bytes, sizeof bytes, &got) != GW_OK ||
-        gw_place_find(bed.places, &got, len, &dst) != GW_OK)
+        gw_place_take(bed.places, &got, len, &dst) != GW_OK)
         return;
-    if (got.kind == GW_PUT_CODED)
+    if (got.kind == GW_PUT_CODED) {
+        gw_assert(granted_piece(&got));
         memcpy(dst - GW_HEAD_BYTES, bytes, sizeof bytes);
+    }
     if (len > 0)
         memcpy(dst, payload, len);
     report_landed(&got, len);
@@ -188,12 +197,10 @@ static void sent(void)
     struct gw_event ev = { .kind = GW_EV_SENT };
     unsigned which;
 
-    if (bed.puts == 0 || bed.events == EVENTS)
+    if (bed.puts == 0 || bed.events == EVENTS || bed.failed || bed.shut)
         return;
     which = u8() % bed.puts;
-    /* a bye ends sends, and the host may have taken its memory back */
-    if (comm->peer_left_ns == 0)
-        read_all(bed.put[which].src, bed.put[which].len);
+    read_all(bed.put[which].src, bed.put[which].len); /* the lane's until now, whatever the peer said */
     ev.cookie = bed.put[which].cookie;
     bed.put[which] = bed.put[--bed.puts];
     report(&ev, NULL, 0);

@@ -101,6 +101,8 @@ void sim_judge(struct sim_world *w)
     if (stats.refused > 0)
         sim_wrong(w, "%llu puts were refused, %llu of them misplaced", (unsigned long long)stats.refused,
                   (unsigned long long)stats.misplaced);
+    if (stats.changed > 0)
+        sim_wrong(w, "%llu sources changed before the lane was through with them", (unsigned long long)stats.changed);
     judge_memory(w);
     judge_lines(w);
     if (w->faulted == SIM_NO_FAULT && w->conf.trouble[0].fault != SIM_OVERSIZE)

@@ -207,6 +207,7 @@ static void plan_lane(struct sim_world *w)
     l->caps = caps[sim_below(w, GW_LEN(caps))];
     l->caps |= (sim_percent(w, 40) ? GW_LANE_DIRECT : 0) | (sim_percent(w, 30) ? GW_LANE_ORDERED : 0);
     l->paths = (uint8_t)(1 + sim_below(w, 3));
+    l->owns = 1;
     l->mute = (uint8_t)sim_percent(w, 30);
     l->rate = sim_percent(w, 30) ? 0 : sim_wide(w, 12500000, 50000000000);
     l->delay_ns = sim_percent(w, 20) ? 0 : sim_wide(w, 500, sim_percent(w, 20) ? 5000000 : 50000);

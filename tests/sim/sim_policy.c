@@ -5,6 +5,7 @@
  *
  * Without --full a quick part of the grid.  A cell passes where auto moves at least 0.98 of what raw does and, without a rule,
  * at least 0.9 of what it moves with it: two rules are about speed alone.  Read run_cell. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -242,10 +243,19 @@ static int slow(const struct sum *sum, const struct cell *c, double autom, doubl
     return is_slow;
 }
 
+/* What no policy can pass: the link with every byte coded, link and codec side by side, and what is in flight: a message's
+ * bytes come back as an offer, and leave again, after two delays and the link's time for what it became. */
+static double bound_of(const struct cell *c, double b, double m)
+{
+    double most = fmin(b / c->r, b + (1 - c->r) * m);
+
+    return fmin(most, c->in_flight * (double)MIB / (2e3 * c->delay_us + MIB / most));
+}
+
 static void judge(struct sum *sum, const struct cell *c, double autom, double raw)
 {
     double b = c->gbit / 8, m = c->m_of_b * b;
-    double bound = b / c->r < b + (1 - c->r) * m ? b / c->r : b + (1 - c->r) * m;
+    double bound = bound_of(c, b, m);
     double of_raw = autom / raw, of_bound = autom / bound;
     int is_slow = slow(sum, c, autom, raw);
 

@@ -157,7 +157,7 @@ static void offer_with_a_wrong_field_is_refused(void **state)
     offer_field(1, 9);
     offer_field(2, 5);                /* pieces */
     offer_field(2, 1);                /* ... but two addresses */
-    offer_field(3, 2);                /* hint */
+    offer_field(3, 4);                /* hint */
     offer_field(6, 0);                /* piece bytes: room for the head only */
     offer_field(7, 0x80);             /* ... too many */
     offer_field(24, 1);               /* a third address */

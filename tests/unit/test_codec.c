@@ -10,6 +10,7 @@
 #include <base/bytes.h>
 #include <base/check.h>
 #include <gradwire/frame.h>
+#include <group.h>
 #include <kern.h>
 
 enum { MOST = (4 << 20) + 1024 };
@@ -326,6 +327,45 @@ static void test_decode_refusals(void **s)
 
 /* ---- the picker ---- */
 
+/* ---- a peer that writes while we decode ---- */
+
+/* A kernel that does what such a peer may do between two of its reads: every header after the first group's now promises what
+ * nobody checked. */
+static uint8_t now_say;
+static unsigned decodes;
+
+static int rewriting_decode(const uint8_t *body, unsigned top, const uint8_t *esc, unsigned n, uint8_t *dst)
+{
+    decodes++;
+    assert_true(body >= coded && esc + n <= coded + 4096);
+    for (size_t i = 1; i < GW_TILE_BYTES / 512; i++)
+        coded[2 * i] = now_say;
+    return gw_kern_scalar.decode[GW_VIEW_BF16](body, top, esc, n, dst);
+}
+
+/* The lengths that were added up are the lengths that are used. */
+static void test_bytes_that_change(void **s)
+{
+    static const uint8_t say[] = {GW_KIND_WINDOW, GW_KIND_WINDOW + 127, GW_KIND_WINDOW_LAST, GW_KIND_SPARSE, GW_KIND_RAW};
+    struct gw_kern kern = gw_kern_scalar;
+    static _Alignas(64) uint8_t tile[1 << 16]; /* as the codec's workspace */
+    size_t n_groups = GW_TILE_BYTES / 512, used;
+    (void)s;
+    kern.decode[GW_VIEW_BF16] = rewriting_decode;
+    for (size_t i = 0; i < GW_LEN(say); i++) {
+        size_t len = 2 * n_groups + gw_view_shapes[GW_VIEW_BF16].body;
+        memset(coded, 0, 4096), memset(out, 0xee, GW_TILE_BYTES);
+        coded[0] = GW_KIND_WINDOW, coded[1] = 0x7f; /* then 31 n_groups of zeros */
+        memset(coded + 2 * n_groups, 0x11, GW_CODES_BYTES);
+        now_say = say[i], decodes = 0;
+        assert_int_equal(gw_tile_decode(&kern, GW_VIEW_BF16, coded, len, out, GW_TILE_BYTES, &used, (void *)tile), GW_OK);
+        assert_int_equal(used, len);
+        assert_int_equal(decodes, 1);
+        assert_int_equal(gw_get16(out), 0x3f80); /* 1.0 */
+        assert_true(gw_zero(out + 512, GW_TILE_BYTES - 512));
+    }
+}
+
 static void picks(enum gw_view want, int want_pays)
 {
     int pays = -1;
@@ -384,6 +424,7 @@ int main(void)
         TEST(test_raw_leaves_dst_alone),
         TEST(test_arguments),
         TEST(test_decode_refusals),
+        TEST(test_bytes_that_change),
         TEST(test_pick),
     };
     return cmocka_run_group_tests_name("codec", tests, NULL, NULL);

@@ -221,6 +221,60 @@ static void put_without_a_place_fails_both_ends(void **state)
     refused(&put, p, 0);
 }
 
+/* Two frames into one piece: the first stands there as it was put, and the second breaks the lane. */
+static void two_into_one_piece(uint32_t split_permille, uint64_t seed)
+{
+    const struct gw_loop_conf conf = {
+        .caps = GW_LANE_COUNTS, .delay_ns = 10, .seed = seed, .rate = 1000000000, .split_permille = split_permille};
+    struct pair *p = pair_new(&conf, 4000);
+    struct gw_put first = pair_put(p, GW_PUT_CODED, 0, 2000), second = pair_put(p, GW_PUT_CODED, 1000, 2000);
+    struct gw_loop_stats stats;
+
+    pair_post(p, &first);
+    pair_post(p, &second);
+    pair_settle(p);
+    assert_int_equal(pair_find(p, p->rx, GW_EV_FAILED)->ev.err, GW_E_PROTO);
+    assert_memory_equal(p->piece + GW_HEAD_BYTES, p->src + GW_HEAD_BYTES, 1000);
+    gw_loop_stats(p->net, &stats);
+    assert_int_equal(stats.refused, 1);
+    assert_int_equal(stats.puts, 1);
+    pair_free(p);
+}
+
+static void second_put_into_a_piece_is_refused(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 20; seed++)
+        two_into_one_piece(seed % 2 == 0 ? 0 : 1000, seed);
+}
+
+/* Bytes are the lane's from put to SENT, or to shut, though they have landed long before. */
+static void bytes_taken_back_before_sent_are_counted(void **state)
+{
+    static const struct gw_loop_conf conf = {.caps = GW_LANE_COUNTS, .delay_ns = 1000, .owns = 1};
+
+    (void)state;
+    for (int early = 0; early < 2; early++) {
+        for (int shut = 0; shut < 2; shut++) {
+            struct pair *p = pair_new(&conf, 100);
+            struct gw_put put = pair_put(p, GW_PUT_WHOLE, 0, 100);
+            struct gw_loop_stats stats;
+
+            pair_post(p, &put);
+            if (early)
+                p->src[99] ^= 1;
+            if (shut)
+                gw_loop_ops.shut(p->tx);
+            else
+                pair_settle(p);
+            p->src[98] ^= 1;
+            gw_loop_stats(p->net, &stats);
+            assert_int_equal(stats.changed, early);
+            pair_free(p);
+        }
+    }
+}
+
 static void fenced_put_goes_by_address_and_key(void **state)
 {
     static const struct gw_loop_conf conf = {.caps = GW_LANE_FENCED};
@@ -429,6 +483,8 @@ int main(void)
         cmocka_unit_test(counting_lane_tells_each_put_once_in_any_order),
         cmocka_unit_test(fenced_lane_keeps_its_fence),
         cmocka_unit_test(same_seed_same_events),
+        cmocka_unit_test(second_put_into_a_piece_is_refused),
+        cmocka_unit_test(bytes_taken_back_before_sent_are_counted),
         cmocka_unit_test(put_without_a_place_fails_both_ends),
         cmocka_unit_test(fenced_put_goes_by_address_and_key),
         cmocka_unit_test(dead_end_is_reported_late_and_nothing_lands),

@@ -218,6 +218,40 @@ static void an_empty_receive_needs_no_address(void **state)
     free(t);
 }
 
+/* A worker reads a piece from the moment its put has landed; nothing else may come there before it is granted again. */
+static void a_piece_takes_one_put_until_it_is_granted(void **state)
+{
+    struct gw_place_table *t = table_new();
+    struct gw_place_slot *s = &t->slot[NUMBER % GW_SLOTS];
+    struct gw_head h[2] = {{NUMBER, 0, GW_PUT_CODED, 0, 0, 100}, {NUMBER, 1, GW_PUT_CODED, 1, 500, 500}};
+    struct gw_head again = {NUMBER, 1, GW_PUT_CODED, 0, 7, 1}; /* another buffer, the same piece */
+    struct gw_head raw = {NUMBER, 0, GW_PUT_RAW, 0, 0, 100}, end = {NUMBER, 0, GW_PUT_END, 0, 0, 0};
+    uint8_t *dst = NULL;
+
+    (void)state;
+    assert_int_equal(gw_place_take(t, &h[0], PIECE, &dst), GW_E_PROTO);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(gw_place_take(t, &h[i], PIECE - GW_HEAD_BYTES, &dst), GW_OK);
+            assert_ptr_equal(dst, pieces[i] + GW_HEAD_BYTES);
+            assert_int_equal(gw_place_find(t, &h[i], 10, &dst), GW_OK); /* who has taken it finds it */
+        }
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(gw_place_take(t, &h[i], 10, &dst), GW_E_PROTO);
+        assert_int_equal(gw_place_take(t, &again, 0, &dst), GW_E_PROTO);
+        s->taken &= (uint8_t)~2u; /* the second is granted */
+        assert_int_equal(gw_place_take(t, &h[0], 10, &dst), GW_E_PROTO);
+        assert_int_equal(gw_place_take(t, &h[1], 10, &dst), GW_OK);
+        s->taken = 0;
+    }
+    for (int i = 0; i < 3; i++) { /* no other kind is counted */
+        assert_int_equal(gw_place_take(t, &raw, 100, &dst), GW_OK);
+        assert_int_equal(gw_place_take(t, &end, GW_END_BYTES, &dst), GW_OK);
+    }
+    assert_int_equal(s->taken, 0);
+    free(t);
+}
+
 static void lines_copy_any_alignment(void **state)
 {
     uint8_t src[64], dst[64];
@@ -295,6 +329,7 @@ int main(void)
         cmocka_unit_test(nothing_goes_anywhere_else),
         cmocka_unit_test(pieces_too_small_for_a_head_take_nothing),
         cmocka_unit_test(an_empty_receive_needs_no_address),
+        cmocka_unit_test(a_piece_takes_one_put_until_it_is_granted),
         cmocka_unit_test(lines_copy_any_alignment),
         cmocka_unit_test(no_reader_sees_a_torn_line),
     };
