@@ -151,6 +151,7 @@ void gw_comm_free(struct gw_comm *comm);
 void gw_progress(struct gw_comm *comm);
 void gw_send_progress(struct gw_comm *comm);
 void gw_send_event(struct gw_comm *comm, const struct gw_event *ev);
+void gw_recv_speak(struct gw_comm *comm); /* offers and landed that were not said yet */
 void gw_recv_progress(struct gw_comm *comm);
 void gw_recv_event(struct gw_comm *comm, const struct gw_event *ev);
 void gw_req_end(struct gw_req *req, gw_err err); /* WAIT or MOVE -> DONE or FAIL */

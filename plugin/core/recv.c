@@ -287,9 +287,10 @@ static void close_slot(struct gw_comm *comm, struct gw_req *req)
     req->r.pieces = 0;
 }
 
-static void end_if_done(struct gw_comm *comm, struct gw_req *req)
+/* waits: the host has another receive open, and calls again for it. */
+static void end_if_done(struct gw_comm *comm, struct gw_req *req, int waits)
 {
-    if (!all_done(&req->r) || comm->told_puts < req->r.mark_puts)
+    if (!all_done(&req->r) || (!waits && comm->told_puts < req->r.mark_puts))
         return;
     GW_PHASE(done);
     close_slot(comm, req);
@@ -299,26 +300,41 @@ static void end_if_done(struct gw_comm *comm, struct gw_req *req)
     gw_req_end(req, GW_OK);
 }
 
-void gw_recv_progress(struct gw_comm *comm)
+void gw_recv_speak(struct gw_comm *comm)
 {
-    take_results(comm);
     gw_list_each (node, &comm->moving) {
         struct gw_req *req = gw_list_of(node, struct gw_req, link);
         if (req->r.unsaid)
             say_offer(comm, req);
         if (req->r.unsaid)
             break; /* offers leave in order */
-        finish_buffers(comm, req);
-        if (req->r.pieces > 0 && !all_done(&req->r))
+    }
+    tell_landed(comm);
+}
+
+/* A message of ours to the peer takes a host thread as long as the message itself takes to come.  Where the host waits for another
+ * receive it must call again, and what there is to say of this one can be said then: not between its last byte and its done. */
+void gw_recv_progress(struct gw_comm *comm)
+{
+    int waits = 0;
+
+    take_results(comm);
+    gw_list_each (node, &comm->moving) {
+        struct gw_req *req = gw_list_of(node, struct gw_req, link);
+        if (!req->r.unsaid)
+            finish_buffers(comm, req);
+        if (!req->r.unsaid && req->r.pieces > 0 && !all_done(&req->r))
             grant(comm, req);
+        waits |= !all_done(&req->r);
     }
     if (atomic_load_explicit(&comm->broken, memory_order_relaxed))
         return;
-    tell_landed(comm);
+    if (!waits || comm->landed_bytes - comm->told_bytes >= comm->is.agreed.chunk_bytes)
+        tell_landed(comm);
     gw_list_each_safe (node, tmp, &comm->moving) {
         struct gw_req *req = gw_list_of(node, struct gw_req, link);
         if (req->state == GW_REQ_MOVE)
-            end_if_done(comm, req);
+            end_if_done(comm, req, waits);
     }
 }
 
