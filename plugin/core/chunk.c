@@ -45,11 +45,11 @@ static int covered(struct gw_comm *comm, uint64_t rest)
     return gw_policy_cover(&comm->policy, rest + gw_policy_on_way(&comm->policy), gw_comm_now(comm));
 }
 
-/* Where others are cut this one is cut too: sent whole it would go before their frames, and before the chunks that wait for W.
- * So is the first message of all: its first chunk meets an empty link, and tells what the link's delay is. */
+/* Where others are being coded this one is cut too: sent whole it would go before their frames, and before the chunks that wait for
+ * W.  So is the first message of all: its first chunk meets an empty link, and tells what the link's delay is. */
 static int worth_a_start(struct gw_comm *comm, const struct gw_req *req)
 {
-    return comm->coding > 0 || comm->untaken > 0 || comm->policy.posted == 0 ||
+    return (comm->untaken > 0 && gw_policy_coding(&comm->policy, gw_comm_now(comm))) || comm->policy.posted == 0 ||
            covered(comm, comm->untaken + req->s.size - gw_chunk_length(comm, req, 0));
 }
 

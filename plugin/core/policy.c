@@ -122,6 +122,17 @@ void gw_policy_taken(struct gw_policy *p, uint64_t now_ns)
     p->taken_ns = now_ns;
 }
 
+/* How long a codec, and the link after it, would keep one more chunk of ours. */
+static uint64_t held_ns(const struct gw_policy *p)
+{
+    return wait_ns(p) + chunk_ns(p->encode_ns_kib, p->chunk_bytes) + chunk_ns(p->decode_ns_kib, p->chunk_bytes) + p->delay_ns;
+}
+
+int gw_policy_coding(const struct gw_policy *p, uint64_t now_ns)
+{
+    return p->taken_ns != 0 && now_ns - p->taken_ns <= 2 * held_ns(p);
+}
+
 int gw_policy_cover(const struct gw_policy *p, uint64_t backlog, uint64_t now_ns)
 {
     uint64_t held;
@@ -132,8 +143,7 @@ int gw_policy_cover(const struct gw_policy *p, uint64_t backlog, uint64_t now_ns
         return 0;
     if (p->jobs_seen == 0 && p->ahead > 0)
         return 0; /* one chunk alone finds out how fast the codec is */
-    held = wait_ns(p) + chunk_ns(p->encode_ns_kib, p->chunk_bytes) + chunk_ns(p->decode_ns_kib, p->chunk_bytes) +
-           p->delay_ns;
+    held = held_ns(p);
     if (bytes_in(p->rate_max, held + held / 4) <= backlog)
         return 1;
     /* what is known of the codec may be a guess, or a bad day: now and then one chunk finds out, whatever it costs */

@@ -55,6 +55,8 @@ int gw_policy_cover(const struct gw_policy *p, uint64_t backlog, uint64_t now_ns
 void gw_policy_ahead(struct gw_policy *p, uint32_t chunks);
 /* A codec has taken one. */
 void gw_policy_taken(struct gw_policy *p, uint64_t now_ns);
+/* One was taken lately: others will be. */
+int gw_policy_coding(const struct gw_policy *p, uint64_t now_ns);
 /* Is the next chunk worth a try?  Counts down what was decided after chunks that did not shrink. */
 int gw_policy_try(struct gw_policy *p);
 

@@ -194,12 +194,12 @@ static struct gw_req *oldest_untaken(struct gw_comm *comm)
     return NULL;
 }
 
-static void post_raw(struct gw_comm *comm)
+static void post_raw(struct gw_comm *comm, uint64_t window)
 {
     struct gw_req *req;
 
-    while (comm->untaken > 0 && comm->ready == 0 &&
-           gw_policy_on_way(&comm->policy) < gw_policy_window(&comm->policy) && (req = oldest_untaken(comm)) != NULL) {
+    while (comm->untaken > 0 && comm->ready == 0 && gw_policy_on_way(&comm->policy) < window &&
+           (req = oldest_untaken(comm)) != NULL) {
         uint32_t chunk = req->s.back - 1;
         uint32_t length = gw_chunk_length(comm, req, chunk);
         uint8_t path = (uint8_t)(chunk % comm->is.lane->paths);
@@ -281,13 +281,17 @@ void gw_send_progress(struct gw_comm *comm)
     post_ready(comm);
     gw_list_each (node, &comm->moving) {
         struct gw_req *req = gw_list_of(node, struct gw_req, link);
-        if (req->s.whole && req->s.chunks == 0)
-            post_whole(comm, req);
+        if (!req->s.whole || req->s.chunks != 0)
+            continue;
+        /* what an older message kept for a codec that has nothing to do would wait behind this one, for ever */
+        if (comm->untaken > 0 && !gw_policy_coding(&comm->policy, gw_comm_now(comm)))
+            post_raw(comm, UINT64_MAX);
+        post_whole(comm, req);
     }
     gw_chunk_code(comm);
     gw_chunk_results(comm);
     post_ready(comm);
-    post_raw(comm);
+    post_raw(comm, gw_policy_window(&comm->policy));
     gw_list_each_safe (node, tmp, &comm->moving) {
         struct gw_req *req = gw_list_of(node, struct gw_req, link);
         if (all_posted(&req->s) && (!req->s.cut || req->s.ends_left != 0))
