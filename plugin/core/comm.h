@@ -123,6 +123,7 @@ struct gw_comm {
     uint64_t landed_bytes, landed_total_puts, told_bytes, told_puts;
     uint32_t decoding;
     uint8_t tell;            /* a message has finished since landed was last told */
+    uint8_t small;           /* ... and had less than a chunk: what there is to say can wait for the next call */
 
     void *scratch;           /* of an inline job */
 };

@@ -243,9 +243,14 @@ gw_err gw_isend(struct gw_comm *comm, const void *data, size_t size, int tag, st
 
 /* ---- receive ---- */
 
-/* With so many receives open nobody waits for the next one's offer: it leaves with the next test, not in the way of what the host
- * does between. */
+/* With so many receives open, for small messages, nobody waits for the next one's offer: it leaves with the next test, not in the
+ * way of what the host does between. */
 enum { AHEAD = 2 };
+
+static int speaks_now(const struct gw_comm *comm)
+{
+    return comm->outstanding < AHEAD || !comm->small;
+}
 
 static int all_simple(const struct gw_comm *comm, const struct gw_recv *r)
 {
@@ -293,6 +298,7 @@ static gw_err start_recv(struct gw_comm *comm, int n, void *const *data, const s
                          struct gw_mem *const *mems, struct gw_req **req_p)
 {
     struct gw_req *req = &comm->recv[comm->number % GW_SLOTS];
+    int now = speaks_now(comm);
 
     if (req->state != GW_REQ_FREE)
         return GW_AGAIN;
@@ -312,7 +318,7 @@ static gw_err start_recv(struct gw_comm *comm, int n, void *const *data, const s
         gw_policy_begins(&comm->policy, gw_comm_now(comm));
     begin(comm, req);
     GW_PHASE(post);
-    if (comm->outstanding <= AHEAD)
+    if (now)
         gw_recv_speak(comm);
     *req_p = req;
     return GW_OK;
@@ -331,7 +337,7 @@ gw_err gw_irecv(struct gw_comm *comm, int n, void *const *data, const size_t *si
         return hand_out_failed(comm, comm->recv, GW_RECVS_MAX, req_p);
     since = clock_in(comm);
     freeze_regions(comm);
-    if (comm->outstanding < AHEAD)
+    if (speaks_now(comm))
         gw_progress(comm);
     if (!is_broken(comm) && comm->peer_left_ns != 0)
         gw_comm_fail(comm, GW_E_CLOSED, comm->number, "the sender has closed, and a message is wanted");

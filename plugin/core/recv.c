@@ -244,6 +244,7 @@ static void finish_buffers(struct gw_comm *comm, struct gw_req *req)
             return;
         b->done = 1;
         comm->tell = 1;
+        comm->small = b->total < comm->is.agreed.chunk_bytes;
         req->r.mark_puts = comm->landed_total_puts;
     }
 }
@@ -312,8 +313,9 @@ void gw_recv_speak(struct gw_comm *comm)
     tell_landed(comm);
 }
 
-/* A message of ours to the peer takes a host thread as long as the message itself takes to come.  Where the host waits for another
- * receive it must call again, and what there is to say of this one can be said then: not between its last byte and its done. */
+/* A message of ours to the peer takes a host thread as long as a small one of the peer's takes to come.  Where the host waits for
+ * another receive it must call again, and what there is to say of a small one can be said then: not between its last byte and its
+ * done. */
 void gw_recv_progress(struct gw_comm *comm)
 {
     int waits = 0;
@@ -329,7 +331,7 @@ void gw_recv_progress(struct gw_comm *comm)
     }
     if (atomic_load_explicit(&comm->broken, memory_order_relaxed))
         return;
-    if (!waits || comm->landed_bytes - comm->told_bytes >= comm->is.agreed.chunk_bytes)
+    if (!waits || !comm->small || comm->landed_bytes - comm->told_bytes >= comm->is.agreed.chunk_bytes)
         tell_landed(comm);
     gw_list_each_safe (node, tmp, &comm->moving) {
         struct gw_req *req = gw_list_of(node, struct gw_req, link);
