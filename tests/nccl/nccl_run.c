@@ -35,7 +35,7 @@
 enum { FAILED = 1, USAGE = 2, SKIPPED = 77 };
 enum { SIZES_MAX = 8, BEHIND = 4096, UNTOUCHED = 0xa5 };
 /* A rank that is killed or stopped: after so many collectives, when so many messages of the next one are through.  Who is left
- * hears of it within the plugin's deadlines, seconds; the guard is ten times that. */
+ * hears of it within the plugin's deadlines, seconds; the guard, without anything moving, is ten times that. */
 enum { WARM_UP = 2, DEADLY = 6, DEADLY_BYTES = 32 << 20, GUARD_S = 60 };
 
 enum stage { STARTING, JOINING, RUNNING, ABORTING, LEAVING };
@@ -438,13 +438,30 @@ static void seat_start(struct seat *s, const struct opts *o, struct world *world
     }
 }
 
-/* Until all have ended but one that is to be stopped, or one of them went wrong, or the guard is over. */
-static int wait_all(struct seat *seats, const struct opts *o)
+static uint64_t sum_of(const struct seat *seats, int ranks, size_t offset)
 {
-    time_t end = time(NULL) + GUARD_S;
+    uint64_t sum = 0;
+
+    for (int r = 0; r < ranks; r++)
+        sum += gw_stat_get((const uint64_t *)((const char *)seats[r].page + offset));
+    return sum;
+}
+#define TOTAL(member) sum_of(seats, o->ranks, offsetof(struct gw_stat_page, member))
+
+/* Until all have ended but one that is to be stopped, or one of them went wrong, or nothing has moved for as long as the guard
+ * says: a busy machine is slow, and no fault. */
+static int wait_all(struct seat *seats, const struct opts *o, const struct world *w)
+{
+    time_t since = time(NULL);
+    uint64_t moved = 0;
     int left = o->ranks - (o->signal == SIGSTOP), wrong = 0;
 
-    while (left > 0 && !wrong && time(NULL) < end) {
+    while (left > 0 && !wrong && time(NULL) < since + GUARD_S) {
+        uint64_t now = TOTAL(sends) + TOTAL(recvs) + TOTAL(comms_open);
+        for (int r = 0; r < o->ranks; r++)
+            now += (uint64_t)atomic_load(&w->stage[r]) + (uint64_t)seats[r].ended;
+        if (now != moved)
+            moved = now, since = time(NULL);
         usleep(1000);
         for (int r = 0; r < o->ranks; r++) {
             int status;
@@ -537,16 +554,6 @@ static void show(const struct seat *s, const struct world *w, int r)
 
 /* ---- what the plugin counted ---------------------------------------------------------------------------- */
 
-static uint64_t sum_of(const struct seat *seats, int ranks, size_t offset)
-{
-    uint64_t sum = 0;
-
-    for (int r = 0; r < ranks; r++)
-        sum += gw_stat_get((const uint64_t *)((const char *)seats[r].page + offset));
-    return sum;
-}
-#define TOTAL(member) sum_of(seats, o->ranks, offsetof(struct gw_stat_page, member))
-
 /* Says them, and where nobody was to die judges them. */
 static int counts_as_wanted(const struct seat *seats, const struct opts *o)
 {
@@ -581,7 +588,7 @@ static int run(const struct opts *o)
 
     for (int r = 0; r < o->ranks; r++)
         seat_start(&seats[r], o, w, r);
-    good = wait_all(seats, o);
+    good = wait_all(seats, o, w);
     end_all(seats, o);
     for (int r = 0; r < o->ranks; r++)
         device = device && !(seats[r].ended && WIFEXITED(seats[r].status) && WEXITSTATUS(seats[r].status) == SKIPPED);
