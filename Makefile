@@ -103,11 +103,11 @@ define compile
 $(O)/$(1)/%.o: $(1)/%.c $(stamp) | deps
 	$$(say) CC $$<
 	@mkdir -p $$(@D)
-	$$(Q)$$(CC) $$(CPPFLAGS) $$(need) $$(isa_$$(notdir $$*)) $(2) -MMD -MP $$(CFLAGS) -c $$< -o $$@
+	$$(Q)$$(CC) $$(CPPFLAGS) $$(need) $$(call isa_of,$$*) $(2) -MMD -MP $$(CFLAGS) -c $$< -o $$@
 endef
-# One line per file that needs an instruction set.
+# A file whose name ends so needs an instruction set.
 ifeq ($(shell uname -m),x86_64)
-isa_kern_avx2 := -mavx2 -mbmi -mbmi2
+isa_of = $(if $(filter %_avx2,$(1)),-mavx2 -mbmi -mbmi2)
 endif
 
 $(eval $(call compile,compress,$(see_compress)))

@@ -12,6 +12,7 @@
 
 #include <base/bytes.h>
 #include <base/check.h>
+#include <gradwire/frame.h>
 
 #include "codecs.h"
 #include "group.h"
@@ -160,12 +161,11 @@ static gw_err decode_tile(struct reader *r, unsigned entry, uint8_t *dst, size_t
                       : decode_coded(r, entry >> GW_TILE_LENGTH_BITS, units, dst, n, last);
 }
 
-static gw_err decode(const void *src, size_t src_len, uint8_t view, uint32_t count, void *dst,
-                     size_t dst_len, void *ws)
+static gw_err decode(const struct gw_frame *f, const void *src, void *dst, size_t dst_len, void *ws)
 {
-    size_t table = table_of(dst_len), tiles = tiles_of(dst_len);
+    size_t table = table_of(dst_len), tiles = tiles_of(dst_len), src_len = f->wire_bytes;
     const uint8_t *in = src;
-    if (view >= GW_VIEW_COUNT || dst_len > GW_CHUNK_MAX || src_len < table ||
+    if (f->view >= GW_VIEW_COUNT || f->param != 0 || dst_len > GW_CHUNK_MAX || src_len < table ||
         !gw_zero(in + 2 * tiles, table - 2 * tiles))
         return GW_E_CORRUPT;
     struct reader r = {.kern = gw_kern_get(), .ws = ws, .at = in + table, .left = src_len - table};
@@ -177,15 +177,7 @@ static gw_err decode(const void *src, size_t src_len, uint8_t view, uint32_t cou
         if (err != GW_OK)
             return err;
     }
-    return r.left == 0 && r.count == count ? GW_OK : GW_E_CORRUPT;
-}
-
-static gw_err no_decode_add(const void *src, size_t src_len, uint8_t view, uint32_t count,
-                            void *dst, size_t dst_len, float scale, void *ws)
-{
-    (void)src, (void)src_len, (void)view, (void)count, (void)dst, (void)dst_len, (void)scale,
-        (void)ws;
-    return GW_E_NOSYS;
+    return r.left == 0 && r.count == f->count ? GW_OK : GW_E_CORRUPT;
 }
 
 const struct gw_codec gw_codec_group = {
@@ -196,5 +188,4 @@ const struct gw_codec gw_codec_group = {
     .bound = bound,
     .encode = encode,
     .decode = decode,
-    .decode_add = no_decode_add,
 };

@@ -2,6 +2,8 @@
  * id. */
 #include <string.h>
 
+#include <gradwire/frame.h>
+
 #include "codecs.h"
 
 static size_t bound(size_t src_len, const struct gw_coding *c)
@@ -18,23 +20,14 @@ static gw_err encode(const struct gw_coding *c, const void *src, size_t src_len,
     return GW_RAW;
 }
 
-static gw_err decode(const void *src, size_t src_len, uint8_t view, uint32_t count, void *dst,
-                     size_t dst_len, void *ws)
+static gw_err decode(const struct gw_frame *f, const void *src, void *dst, size_t dst_len, void *ws)
 {
     (void)ws;
-    if (src_len != dst_len || view != 0 || count != 0)
+    if (f->wire_bytes != dst_len || f->view != 0 || f->count != 0 || f->param != 0)
         return GW_E_CORRUPT;
     if (dst_len > 0)
         memcpy(dst, src, dst_len);
     return GW_OK;
-}
-
-static gw_err no_decode_add(const void *src, size_t src_len, uint8_t view, uint32_t count,
-                            void *dst, size_t dst_len, float scale, void *ws)
-{
-    (void)src, (void)src_len, (void)view, (void)count, (void)dst, (void)dst_len, (void)scale,
-        (void)ws;
-    return GW_E_NOSYS;
 }
 
 const struct gw_codec gw_codec_raw = {
@@ -45,5 +38,4 @@ const struct gw_codec gw_codec_raw = {
     .bound = bound,
     .encode = encode,
     .decode = decode,
-    .decode_add = no_decode_add,
 };

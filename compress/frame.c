@@ -56,7 +56,7 @@ gw_err gw_frame_read(const uint8_t *in, size_t in_len, struct gw_frame *f)
 
 /* A list of hashes instead of one long hash, so that tiles can be hashed apart.  The list goes to
  * the outer hash in rows: one of them covers a megabyte. */
-static uint64_t check_of(const uint8_t *raw, size_t len)
+static uint64_t check_of(const uint8_t *bytes, size_t len)
 {
     enum { ROW = 64 };
     const struct gw_kern *kern = gw_kern_get();
@@ -65,13 +65,20 @@ static uint64_t check_of(const uint8_t *raw, size_t len)
     size_t held = 0;
     XXH3_64bits_reset(&list);
     for (size_t at = 0; at < len; at += GW_TILE_BYTES) {
-        gw_put64(row + held, kern->hash(raw + at, gw_min_u64(GW_TILE_BYTES, len - at)));
+        gw_put64(row + held, kern->hash(bytes + at, gw_min_u64(GW_TILE_BYTES, len - at)));
         held += 8;
         if (held == sizeof(row))
             XXH3_64bits_update(&list, row, held), held = 0;
     }
     XXH3_64bits_update(&list, row, held);
     return XXH3_64bits_digest(&list);
+}
+
+/* What the checksum covers: the bytes that must come back, or, where they do not, those that travel. */
+static uint64_t check_for(const struct gw_codec *codec, const void *raw, size_t raw_len,
+                          const void *payload, size_t wire)
+{
+    return codec->traits & GW_TRAIT_LOSSY ? check_of(payload, wire) : check_of(raw, raw_len);
 }
 
 gw_err gw_frame_encode(const struct gw_codec *codec, const struct gw_coding *c, int check,
@@ -93,7 +100,7 @@ gw_err gw_frame_encode(const struct gw_codec *codec, const struct gw_coding *c, 
     f.raw_bytes = (uint32_t)src_len, f.wire_bytes = (uint32_t)wire, f.count = count,
     f.param = c->param;
     if (check)
-        f.flags = GW_FRAME_CHECK, f.check = check_of(src, src_len);
+        f.flags = GW_FRAME_CHECK, f.check = check_for(codec, src, src_len, out + GW_FRAME_BYTES, wire);
     gw_frame_write(out, &f);
     *dst_len = GW_FRAME_BYTES + wire;
     return GW_OK;
@@ -108,11 +115,12 @@ gw_err gw_frame_decode(const void *in, size_t in_len, void *dst, size_t dst_len,
     const struct gw_codec *codec = gw_codec_by_id(f.codec);
     if (codec == NULL)
         return GW_E_NOSYS;
-    if (f.raw_bytes != dst_len || f.param != 0) /* no codec has parameters yet */
+    if (f.raw_bytes != dst_len)
         return GW_E_CORRUPT;
     const uint8_t *payload = (const uint8_t *)in + f.header_bytes;
-    err = codec->decode(payload, f.wire_bytes, f.view, f.count, dst, dst_len, ws);
-    if (err == GW_OK && (f.flags & GW_FRAME_CHECK) && f.check != check_of(dst, dst_len))
+    err = codec->decode(&f, payload, dst, dst_len, ws);
+    if (err == GW_OK && (f.flags & GW_FRAME_CHECK) && 
+        f.check != check_for(codec, dst, dst_len, payload, f.wire_bytes))
         return GW_E_CHECK;
     return err;
 }

@@ -28,17 +28,19 @@ enum gw_view {
     GW_VIEW_COUNT
 };
 
-/* What one call of encode is told.  `size` is sizeof(struct gw_coding). */
+/* What one call of encode is told.  `size` is sizeof(struct gw_coding).  A lossless codec reads size and view alone. */
 struct gw_coding {
     uint32_t size;
-    uint8_t view;    /* enum gw_view: what gw_view_pick said of this message */
-    uint8_t type;    /* element type for lossy codecs; 0 */
-    uint16_t flags;  /* 0 */
-    uint32_t param;  /* codec's own; 0 */
-    uint64_t seed;   /* stochastic rounding: hash of (seed, first + index) */
-    uint64_t first;
-    float *residual; /* error feedback; NULL */
+    uint8_t view;    /* enum gw_view: what gw_view_pick said of this message; lossy codecs: GW_VIEW_F32 */
+    uint8_t type;    /* 0 */
+    uint16_t flags;  /* GW_CODING_* */
+    uint32_t param;  /* the codec's own, in the frame's head too; 0 for lossless codecs */
+    uint64_t seed;   /* stochastic rounding: a hash of (seed, first + index of the element in this call) */
+    uint64_t first;  /* index of this call's first element in its tensor */
+    float *residual; /* NULL, or error feedback, one per element: what is coded is src + residual, what is left of it after
+                        decoding is the new residual; bytes and residual are final only after GW_OK */
 };
+enum { GW_CODING_STOCHASTIC = 1 /* round by chance, in the mean to the value itself */ };
 
 enum gw_trait {
     GW_TRAIT_LOSSY = 1,      /* what comes back is not what went in */
@@ -46,8 +48,10 @@ enum gw_trait {
     GW_TRAIT_STORED = 4      /* raw: never codes anything */
 };
 
-/* Ids are on the wire: 0 raw, 1 group; never reused. */
+/* Ids are on the wire and never reused: lossless from 0, lossy from 16, sparse from 32.  compress/FORMAT.md lists them. */
 enum gw_codec_id { GW_CODEC_RAW = 0, GW_CODEC_GROUP = 1, GW_CODEC_IDS = 64 };
+
+struct gw_frame;
 
 struct gw_codec {
     uint8_t id;
@@ -60,11 +64,12 @@ struct gw_codec {
      * frame's `count`.  A caller that wants no growth passes a dst_cap below src_len. */
     gw_err (*encode)(const struct gw_coding *c, const void *src, size_t src_len, void *dst, size_t dst_cap,
                      size_t *dst_len, uint32_t *count_p, void *ws);
-    /* src: payload without its head.  GW_E_CORRUPT on anything that does not give exactly dst_len bytes */
-    gw_err (*decode)(const void *src, size_t src_len, uint8_t view, uint32_t count, void *dst, size_t dst_len, void *ws);
-    /* decodes floats and adds scale * value to dst; GW_E_NOSYS where the codec has none */
-    gw_err (*decode_add)(const void *src, size_t src_len, uint8_t view, uint32_t count, void *dst, size_t dst_len,
-                         float scale, void *ws);
+    /* f: the head, whose wire_bytes are the length of the payload src.  GW_E_CORRUPT on anything that does not give exactly
+     * dst_len bytes */
+    gw_err (*decode)(const struct gw_frame *f, const void *src, void *dst, size_t dst_len, void *ws);
+    /* NULL where there is none, else: decodes f32 and adds scale * value (a product, then a sum) to each of dst.  A payload is
+     * judged whole before the first addition: dst is as it was unless the answer is GW_OK */
+    gw_err (*decode_add)(const struct gw_frame *f, const void *src, float *dst, size_t dst_len, float scale, void *ws);
 };
 
 /* By id or by name (exact); NULL where there is none.  gw_codec_at walks the registry, NULL ends it. */

@@ -8,7 +8,7 @@
 
 #include <base/bytes.h>
 #include <base/check.h>
-#include <gradwire/codec.h>
+#include <gradwire/frame.h>
 #include <kern.h>
 
 enum { HEAD = 4, REPEATED_BYTES = 4096 };
@@ -21,7 +21,9 @@ static gw_err decode_with(const struct gw_kern *kern, const struct gw_codec *cod
                           uint32_t count, const uint8_t *src, size_t size, uint8_t *dst, size_t n)
 {
     gw_kern_force(kern);
-    return codec->decode(src, size, (uint8_t)view, count, dst, n, ws);
+    struct gw_frame f = {.codec = codec->id, .view = (uint8_t)view, .count = count};
+    f.raw_bytes = (uint32_t)n, f.wire_bytes = (uint32_t)size;
+    return codec->decode(&f, src, dst, n, ws);
 }
 
 static void hostile(const struct gw_codec *codec, unsigned view, size_t n, uint32_t count,

@@ -227,12 +227,20 @@ static gw_err encode_with(const struct gw_kern *kern, struct trial *t, uint8_t *
     return t->codec->encode(&t->c, t->src, t->n, dst, cap, &t->wire, &t->count, ws);
 }
 
+static gw_err decode(const struct trial *t, const uint8_t *bytes, size_t len, uint32_t count,
+                     uint8_t *out)
+{
+    struct gw_frame f = {.codec = t->codec->id, .view = t->c.view, .count = count};
+    f.raw_bytes = (uint32_t)t->n, f.wire_bytes = (uint32_t)len;
+    return t->codec->decode(&f, bytes, out, t->n, ws);
+}
+
 static void check_decode(const struct gw_kern *kern, const struct trial *t)
 {
     for (int end = 0; end < 2; end++) {
         uint8_t *out = fenced(out_fence, t->n, end);
         gw_kern_force(kern);
-        assert_int_equal(t->codec->decode(t->coded, t->wire, t->c.view, t->count, out, t->n, ws),
+        assert_int_equal(decode(t, t->coded, t->wire, t->count, out),
                          GW_OK);
         assert_memory_equal(out, t->src, t->n);
         assert_true(canaries_live(out_fence, out, t->n));
@@ -244,7 +252,7 @@ static void check_decode(const struct gw_kern *kern, const struct trial *t)
 static void check_hostile(const struct trial *t, const uint8_t *bytes, size_t len, uint32_t count)
 {
     uint8_t *out = fenced(out_fence, t->n, (int)below(2));
-    gw_err err = t->codec->decode(bytes, len, t->c.view, count, out, t->n, ws);
+    gw_err err = decode(t, bytes, len, count, out);
     assert_true(err == GW_OK || err == GW_E_CORRUPT);
     assert_true(canaries_live(out_fence, out, t->n));
 }
@@ -257,7 +265,7 @@ static void check_damage(const struct trial *t)
         memcpy(cut, t->coded, len);
         if (len < t->wire) {
             uint8_t *out = fenced(out_fence, t->n, 1);
-            assert_int_equal(t->codec->decode(cut, len, t->c.view, t->count, out, t->n, ws),
+            assert_int_equal(decode(t, cut, len, t->count, out),
                              GW_E_CORRUPT);
         }
         uint8_t *bent = at_end(other_fence, t->wire);
