@@ -29,7 +29,7 @@ enum {
 
 _Static_assert(AT_SPARE <= AT_CHECK && AT_BUFS_END <= AT_CHECK, "fields do not meet");
 
-static uint32_t offer_len(uint32_t buffers)
+uint32_t gw_offer_bytes(uint32_t buffers)
 {
     return GW_LINE * (1 + (buffers + 1) / 2);
 }
@@ -65,7 +65,7 @@ static void pieces_write(uint8_t *line, const struct gw_offer *o)
 
 uint32_t gw_offer_write(uint8_t out[GW_OFFER_MAX], const struct gw_offer *o)
 {
-    uint32_t len = offer_len(o->buffers);
+    uint32_t len = gw_offer_bytes(o->buffers);
 
     gw_assert(o->buffers >= 1 && o->buffers <= GW_BUFFERS_MAX && o->pieces <= GW_PIECES_MAX);
     memset(out, 0, len);
@@ -113,11 +113,22 @@ void gw_end_write(uint8_t out[GW_END_BYTES], const struct gw_end *e)
     gw_put64(out + 24, e->hash);
 }
 
-gw_err gw_msg_kind_of(const uint8_t *in, uint32_t len, enum gw_msg_kind *kind_p)
+gw_err gw_msg_next(const uint8_t *in, uint32_t len, enum gw_msg_kind *kind_p, uint32_t *len_p)
 {
-    if (len == 0 || in[0] < GW_MSG_OFFER || in[0] > GW_MSG_LANDED)
+    static const uint32_t fixed[] = {[GW_MSG_GRANT] = GW_GRANT_BYTES, [GW_MSG_LANDED] = GW_LANDED_BYTES};
+    uint8_t start[2];
+    uint32_t n;
+
+    if (len < sizeof start)
         return GW_E_PROTO;
-    *kind_p = (enum gw_msg_kind)in[0];
+    gw_copy_once(start, in, sizeof start);
+    if (start[0] < GW_MSG_OFFER || start[0] > GW_MSG_LANDED)
+        return GW_E_PROTO;
+    n = start[0] != GW_MSG_OFFER ? fixed[start[0]] : gw_offer_bytes(start[AT_BUFFERS]);
+    if (n > len)
+        return GW_E_PROTO;
+    *kind_p = (enum gw_msg_kind)start[0];
+    *len_p = n;
     return GW_OK;
 }
 
@@ -180,7 +191,7 @@ gw_err gw_offer_read(const uint8_t *in, uint32_t len, struct gw_offer *o)
     got.hint = lines[AT_HINT];
     got.number = gw_get32(lines + AT_NUMBER);
     if (lines[0] != GW_MSG_OFFER || got.buffers < 1 || got.buffers > GW_BUFFERS_MAX ||
-        got.pieces > GW_PIECES_MAX || got.hint > GW_HINTS_KNOWN || len != offer_len(got.buffers))
+        got.pieces > GW_PIECES_MAX || got.hint > GW_HINTS_KNOWN || len != gw_offer_bytes(got.buffers))
         return GW_E_PROTO;
     if (lines_check(lines, len, got.number) != GW_OK || pieces_read(lines, &got) != GW_OK)
         return GW_E_PROTO;

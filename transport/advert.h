@@ -50,13 +50,15 @@ struct gw_end {
     uint64_t hash;              /* XXH3-64 of the user's bytes, 0 unless checking */
 };
 
+uint32_t gw_offer_bytes(uint32_t buffers);
 uint32_t gw_offer_write(uint8_t out[GW_OFFER_MAX], const struct gw_offer *o); /* bytes written */
 void gw_grant_write(uint8_t out[GW_GRANT_BYTES], const struct gw_grant *g);
 void gw_landed_write(uint8_t out[GW_LANDED_BYTES], const struct gw_landed *l);
 void gw_end_write(uint8_t out[GW_END_BYTES], const struct gw_end *e);
 
 /* Readers: hostile bytes, GW_E_PROTO on anything that the writer would not have written: one meaning, one spelling. */
-gw_err gw_msg_kind_of(const uint8_t *in, uint32_t len, enum gw_msg_kind *kind_p);
+/* The message that stands first of those in `in`, by its kind and length alone. */
+gw_err gw_msg_next(const uint8_t *in, uint32_t len, enum gw_msg_kind *kind_p, uint32_t *len_p);
 gw_err gw_offer_read(const uint8_t *in, uint32_t len, struct gw_offer *o);
 gw_err gw_grant_read(const uint8_t *in, uint32_t len, struct gw_grant *g);
 gw_err gw_landed_read(const uint8_t *in, uint32_t len, struct gw_landed *l);

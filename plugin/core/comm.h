@@ -123,7 +123,9 @@ struct gw_comm {
     uint64_t landed_bytes, landed_total_puts, told_bytes, told_puts;
     uint32_t decoding;
     uint8_t tell;            /* a message has finished since landed was last told */
-    uint8_t small;           /* ... and had less than a chunk: what there is to say can wait for the next call */
+    uint8_t small;           /* ... and had less than a chunk: what there is to say can wait */
+    uint8_t patient;         /* ... because the peer has offers enough */
+    uint8_t quiet;           /* calls in turn to which the lane had nothing, since something was said */
 
     void *scratch;           /* of an inline job */
 };
@@ -152,6 +154,8 @@ void gw_comm_free(struct gw_comm *comm);
 void gw_progress(struct gw_comm *comm);
 void gw_send_progress(struct gw_comm *comm);
 void gw_send_event(struct gw_comm *comm, const struct gw_event *ev);
+enum { GW_AHEAD = 2 }; /* with so many offers the peer waits for none */
+int gw_recv_may_speak(struct gw_comm *comm);
 void gw_recv_speak(struct gw_comm *comm); /* offers and landed that were not said yet */
 void gw_recv_progress(struct gw_comm *comm);
 void gw_recv_event(struct gw_comm *comm, const struct gw_event *ev);

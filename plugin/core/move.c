@@ -102,15 +102,17 @@ void gw_progress(struct gw_comm *comm)
     struct gw_event ev[GW_POLL_BATCH];
     int n = 0;
 
-    if (!comm->is.is_send && !atomic_load_explicit(&comm->broken, memory_order_relaxed))
+    if (!comm->is.is_send && !atomic_load_explicit(&comm->broken, memory_order_relaxed) && gw_recv_may_speak(comm))
         gw_recv_speak(comm);
+    /* another poll only where one was not enough: it costs a system call, and the host calls again */
     for (int turn = 0; turn < 4 && !comm->lane_shut; turn++) {
         n = comm->is.lane->ops->poll(comm->is.lane, ev, GW_POLL_BATCH);
-        if (n <= 0)
-            break;
-        comm->worked += (uint64_t)n;
         for (int i = 0; i < n; i++)
             on_event(comm, &ev[i]);
+        if (n > 0)
+            comm->worked += (uint64_t)n, comm->quiet = 0;
+        if (n < GW_POLL_BATCH)
+            break;
     }
     if (!atomic_load_explicit(&comm->broken, memory_order_relaxed)) {
         if (comm->is.is_send)
@@ -228,7 +230,8 @@ gw_err gw_isend(struct gw_comm *comm, const void *data, size_t size, int tag, st
         return hand_out_failed(comm, comm->send, GW_SENDS_MAX, req_p);
     since = clock_in(comm);
     freeze_regions(comm);
-    gw_progress(comm);
+    if (size >= comm->is.agreed.chunk_bytes || match(comm, (uint32_t)tag, &(uint8_t){ 0 }) == NULL)
+        gw_progress(comm);
     if (!is_broken(comm) && comm->peer_left_ns != 0)
         gw_comm_fail(comm, GW_E_CLOSED, comm->next, "the receiver has closed, and a send of %zu bytes is wanted", size);
     err = is_broken(comm) ? hand_out_failed(comm, comm->send, GW_SENDS_MAX, req_p)
@@ -243,13 +246,9 @@ gw_err gw_isend(struct gw_comm *comm, const void *data, size_t size, int tag, st
 
 /* ---- receive ---- */
 
-/* With so many receives open, for small messages, nobody waits for the next one's offer: it leaves with the next test, not in the
- * way of what the host does between. */
-enum { AHEAD = 2 };
-
 static int speaks_now(const struct gw_comm *comm)
 {
-    return comm->outstanding < AHEAD || !comm->small;
+    return comm->outstanding < GW_AHEAD || !comm->small;
 }
 
 static int all_simple(const struct gw_comm *comm, const struct gw_recv *r)

@@ -12,14 +12,41 @@
 
 #include "stat.h"
 
+enum { QUIET = 16 }; /* empty polls: about as long as a small message is under way */
+
 static struct gw_cell *cell_of(struct gw_comm *comm, const struct gw_req *req, unsigned piece)
 {
     return &comm->lent[req->index * GW_PIECES_MAX + piece];
 }
 
-static gw_err say(struct gw_comm *comm, const void *msg, uint32_t len)
+/* What goes in one message of the lane: each costs the host's thread more than all the bytes that fit.  What a part says is marked
+ * as said when the message has left, so a lane that is full loses nothing. */
+struct words {
+    uint8_t bytes[GW_MSG_MAX];
+    uint32_t len;
+    int offers, tells;
+    struct gw_req *offer[GW_MSG_MAX / (2 * GW_LINE)];
+    struct gw_landed landed;
+};
+
+static void said(struct gw_comm *comm, const struct words *w)
 {
-    gw_err err = comm->is.lane->ops->msg(comm->is.lane, msg, len);
+    for (int i = 0; i < w->offers; i++) {
+        w->offer[i]->r.unsaid = 0;
+        gw_req_to(w->offer[i], GW_REQ_MOVE);
+        GW_PHASE(offer);
+    }
+    if (w->tells) {
+        comm->told_bytes = w->landed.bytes, comm->told_puts = w->landed.puts;
+        comm->tell = 0;
+        GW_PHASE(count);
+    }
+}
+
+/* Sends what has gathered.  GW_AGAIN: it did not leave. */
+static gw_err say(struct gw_comm *comm, struct words *w)
+{
+    gw_err err = w->len == 0 ? GW_OK : comm->is.lane->ops->msg(comm->is.lane, w->bytes, w->len);
 
     if (err == GW_AGAIN)
         return err;
@@ -27,18 +54,20 @@ static gw_err say(struct gw_comm *comm, const void *msg, uint32_t len)
         gw_comm_lane_failed(comm, err);
         return GW_AGAIN;
     }
-    gw_stat_add(&gw_stat->control_msgs, 1);
-    comm->worked++;
+    if (w->len > 0)
+        gw_stat_add(&gw_stat->control_msgs, 1), comm->worked++;
+    said(comm, w);
+    w->len = 0;
+    w->offers = w->tells = 0;
     return GW_OK;
 }
 
 /* ---- offers ---- */
 
-static void say_offer(struct gw_comm *comm, struct gw_req *req)
+static gw_err say_offer(struct gw_comm *comm, struct gw_req *req, struct words *w)
 {
     const struct gw_recv *r = &req->r;
     struct gw_offer o = { .number = r->number, .buffers = r->n, .pieces = r->pieces, .hint = r->hint };
-    uint8_t bytes[GW_OFFER_MAX];
 
     if (comm->policy.crowd.crowded)
         o.hint |= GW_HINT_CROWDED;
@@ -54,11 +83,11 @@ static void say_offer(struct gw_comm *comm, struct gw_req *req)
         if (r->buf[i].mem != NULL)
             memcpy(o.buf[i].key, r->buf[i].mem->region.key, sizeof o.buf[i].key);
     }
-    if (say(comm, bytes, gw_offer_write(bytes, &o)) != GW_OK)
-        return;
-    req->r.unsaid = 0;
-    gw_req_to(req, GW_REQ_MOVE);
-    GW_PHASE(offer);
+    if (gw_offer_bytes(r->n) > sizeof w->bytes - w->len && say(comm, w) != GW_OK)
+        return GW_AGAIN;
+    w->len += gw_offer_write(w->bytes + w->len, &o);
+    w->offer[w->offers++] = req;
+    return GW_OK;
 }
 
 /* ---- what has landed ---- */
@@ -200,7 +229,7 @@ static void take_results(struct gw_comm *comm)
 static void grant(struct gw_comm *comm, struct gw_req *req)
 {
     struct gw_grant g = { .number = req->r.number };
-    uint8_t bytes[GW_GRANT_BYTES];
+    struct words w = { .len = GW_GRANT_BYTES };
     int waiting = 0;
 
     for (int i = 0; i < req->r.pieces; i++) {
@@ -210,8 +239,8 @@ static void grant(struct gw_comm *comm, struct gw_req *req)
     }
     if (waiting == 0 || waiting * 2 < req->r.pieces)
         return;
-    gw_grant_write(bytes, &g);
-    if (say(comm, bytes, sizeof bytes) != GW_OK)
+    gw_grant_write(w.bytes, &g);
+    if (say(comm, &w) != GW_OK)
         return;
     for (int i = 0; i < req->r.pieces; i++) {
         struct gw_cell *cell = cell_of(comm, req, i);
@@ -257,11 +286,11 @@ static int all_done(const struct gw_recv *r)
     return r->jobs == 0;
 }
 
-static void tell_landed(struct gw_comm *comm)
+/* What has landed, if there is reason to say it now. */
+static void tell_landed(struct gw_comm *comm, struct words *w)
 {
     struct gw_landed l = { .bytes = comm->landed_bytes, .puts = comm->landed_total_puts };
     const struct gw_policy *p = &comm->policy;
-    uint8_t bytes[GW_LANDED_BYTES];
 
     /* nobody counts on it, or nobody is left who does */
     if ((comm->is.lane->caps & GW_LANE_SENT_IS_LANDED) || comm->peer_left_ns != 0) {
@@ -271,13 +300,13 @@ static void tell_landed(struct gw_comm *comm)
     if (l.puts == comm->told_puts ||
         (!comm->tell && l.bytes - comm->told_bytes < comm->is.agreed.chunk_bytes))
         return;
-    l.decode_ns_kib = p->jobs_seen > 0 ? (uint32_t)gw_min_u64(p->decode_ns_kib, UINT32_MAX) : 0;
-    gw_landed_write(bytes, &l);
-    if (say(comm, bytes, sizeof bytes) != GW_OK)
+    if (GW_LANDED_BYTES > sizeof w->bytes - w->len && say(comm, w) != GW_OK)
         return;
-    comm->told_bytes = l.bytes, comm->told_puts = l.puts;
-    comm->tell = 0;
-    GW_PHASE(count);
+    l.decode_ns_kib = p->jobs_seen > 0 ? (uint32_t)gw_min_u64(p->decode_ns_kib, UINT32_MAX) : 0;
+    gw_landed_write(w->bytes + w->len, &l);
+    w->len += GW_LANDED_BYTES;
+    w->landed = l;
+    w->tells = 1;
 }
 
 static void close_slot(struct gw_comm *comm, struct gw_req *req)
@@ -301,42 +330,60 @@ static void end_if_done(struct gw_comm *comm, struct gw_req *req, int waits)
     gw_req_end(req, GW_OK);
 }
 
+int gw_recv_may_speak(struct gw_comm *comm)
+{
+    return !comm->patient || ++comm->quiet >= QUIET;
+}
+
 void gw_recv_speak(struct gw_comm *comm)
 {
+    struct words w;
+
+    comm->quiet = 0;
+    w.len = 0;
+    w.offers = w.tells = 0;
     gw_list_each (node, &comm->moving) {
         struct gw_req *req = gw_list_of(node, struct gw_req, link);
-        if (req->r.unsaid)
-            say_offer(comm, req);
-        if (req->r.unsaid)
-            break; /* offers leave in order */
+        if (req->r.unsaid && say_offer(comm, req, &w) != GW_OK)
+            return; /* offers leave in order */
     }
-    tell_landed(comm);
+    tell_landed(comm, &w);
+    say(comm, &w);
 }
 
 /* A message of ours to the peer takes a host thread as long as a small one of the peer's takes to come.  Where the host waits for
  * another receive it must call again, and what there is to say of a small one can be said then: not between its last byte and its
- * done. */
+ * done; and, as long as the peer has offers to use, not before there is enough to say or nothing else to do. */
 void gw_recv_progress(struct gw_comm *comm)
 {
-    int waits = 0;
+    struct words w;
+    int waits = 0, unsaid = 0;
 
     take_results(comm);
     gw_list_each (node, &comm->moving) {
         struct gw_req *req = gw_list_of(node, struct gw_req, link);
-        if (!req->r.unsaid)
-            finish_buffers(comm, req);
-        if (!req->r.unsaid && req->r.pieces > 0 && !all_done(&req->r))
+        if (req->r.unsaid) {
+            unsaid++;
+            continue;
+        }
+        finish_buffers(comm, req);
+        if (req->r.pieces > 0 && !all_done(&req->r))
             grant(comm, req);
-        waits |= !all_done(&req->r);
+        waits += !all_done(&req->r);
     }
     if (atomic_load_explicit(&comm->broken, memory_order_relaxed))
         return;
-    if (!waits || !comm->small || comm->landed_bytes - comm->told_bytes >= comm->is.agreed.chunk_bytes)
-        tell_landed(comm);
+    comm->patient = comm->small && waits >= GW_AHEAD && unsaid < GW_AHEAD;
+    if (waits + unsaid == 0 || !comm->small || comm->landed_bytes - comm->told_bytes >= comm->is.agreed.chunk_bytes) {
+        w.len = 0;
+        w.offers = w.tells = 0;
+        tell_landed(comm, &w);
+        say(comm, &w);
+    }
     gw_list_each_safe (node, tmp, &comm->moving) {
         struct gw_req *req = gw_list_of(node, struct gw_req, link);
         if (req->state == GW_REQ_MOVE)
-            end_if_done(comm, req, waits);
+            end_if_done(comm, req, waits + unsaid);
     }
 }
 

@@ -319,13 +319,13 @@ static void sent(struct gw_comm *comm, uint64_t cookie)
         gw_policy_landed(&comm->policy, comm->policy.landed + (cookie >> 32), gw_comm_now(comm));
 }
 
-static void offered(struct gw_comm *comm, const struct gw_event *ev)
+static void offered(struct gw_comm *comm, const uint8_t *msg, uint32_t len)
 {
     struct gw_offer o;
     struct gw_advert *ad;
 
-    if (gw_offer_read(ev->msg, ev->len, &o) != GW_OK) {
-        gw_comm_fail(comm, GW_E_PROTO, 0, "an offer of %u bytes does not follow the format", ev->len);
+    if (gw_offer_read(msg, len, &o) != GW_OK) {
+        gw_comm_fail(comm, GW_E_PROTO, 0, "an offer of %u bytes does not follow the format", len);
         return;
     }
     ad = &comm->advert[o.number % GW_SLOTS];
@@ -347,13 +347,13 @@ static void offered(struct gw_comm *comm, const struct gw_event *ev)
     GW_PHASE(offer);
 }
 
-static void granted(struct gw_comm *comm, const struct gw_event *ev)
+static void granted(struct gw_comm *comm, const uint8_t *msg, uint32_t len)
 {
     struct gw_grant g;
     struct gw_advert *ad;
 
-    if (gw_grant_read(ev->msg, ev->len, &g) != GW_OK) {
-        gw_comm_fail(comm, GW_E_PROTO, 0, "a grant of %u bytes does not follow the format", ev->len);
+    if (gw_grant_read(msg, len, &g) != GW_OK) {
+        gw_comm_fail(comm, GW_E_PROTO, 0, "a grant of %u bytes does not follow the format", len);
         return;
     }
     ad = &comm->advert[g.number % GW_SLOTS];
@@ -375,11 +375,11 @@ static void granted(struct gw_comm *comm, const struct gw_event *ev)
     GW_PHASE(grant);
 }
 
-static void landed_told(struct gw_comm *comm, const struct gw_event *ev)
+static void landed_told(struct gw_comm *comm, const uint8_t *msg, uint32_t len)
 {
     struct gw_landed l;
 
-    if (gw_landed_read(ev->msg, ev->len, &l) != GW_OK || l.bytes > comm->policy.posted || l.puts > comm->posted_puts) {
+    if (gw_landed_read(msg, len, &l) != GW_OK || l.bytes > comm->policy.posted || l.puts > comm->posted_puts) {
         gw_comm_fail(comm, GW_E_PROTO, 0, "peer reports more landed than was posted (%llu bytes, %llu puts)",
                      (unsigned long long)comm->policy.posted, (unsigned long long)comm->posted_puts);
         return;
@@ -390,18 +390,26 @@ static void landed_told(struct gw_comm *comm, const struct gw_event *ev)
     GW_PHASE(count);
 }
 
+/* A message of the lane holds one or more of the protocol's. */
 static void told(struct gw_comm *comm, const struct gw_event *ev)
 {
+    const uint8_t *msg = ev->msg;
+    uint32_t left = ev->len, len;
     enum gw_msg_kind kind;
 
-    if (gw_msg_kind_of(ev->msg, ev->len, &kind) != GW_OK)
-        gw_comm_fail(comm, GW_E_PROTO, 0, "a message of %u bytes is of no known kind", ev->len);
-    else if (kind == GW_MSG_OFFER)
-        offered(comm, ev);
-    else if (kind == GW_MSG_GRANT)
-        granted(comm, ev);
-    else
-        landed_told(comm, ev);
+    do {
+        if (gw_msg_next(msg, left, &kind, &len) != GW_OK) {
+            gw_comm_fail(comm, GW_E_PROTO, 0, "a message of %u bytes follows no format", left);
+            return;
+        }
+        if (kind == GW_MSG_OFFER)
+            offered(comm, msg, len);
+        else if (kind == GW_MSG_GRANT)
+            granted(comm, msg, len);
+        else
+            landed_told(comm, msg, len);
+        msg += len, left -= len;
+    } while (left > 0 && !atomic_load_explicit(&comm->broken, memory_order_relaxed));
 }
 
 void gw_send_event(struct gw_comm *comm, const struct gw_event *ev)

@@ -42,15 +42,19 @@ static void sealed_offer(const uint8_t *in, uint32_t len)
     offer(lines, len);
 }
 
-static void message(const uint8_t *in, uint32_t len)
+static void message(const uint8_t *in, uint32_t left)
 {
     uint8_t out[GW_MSG_MAX];
     enum gw_msg_kind kind;
+    uint32_t len;
     struct gw_grant g;
     struct gw_landed l;
 
-    if (gw_msg_kind_of(in, len, &kind) != GW_OK)
+    if (gw_msg_next(in, left, &kind, &len) != GW_OK)
         return;
+    gw_assert(len > 0 && len <= left);
+    if (len < left)
+        message(in + len, left - len);
     if (kind == GW_MSG_OFFER)
         offer(in, len);
     if (gw_grant_read(in, len, &g) == GW_OK) {

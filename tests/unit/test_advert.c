@@ -266,18 +266,40 @@ static void end_with_a_wrong_field_is_refused(void **state)
     }
 }
 
-static void messages_say_their_kind(void **state)
+static void messages_say_their_kind_and_length(void **state)
 {
+    static const uint32_t want[] = {[GW_MSG_OFFER] = 128, [GW_MSG_GRANT] = 24, [GW_MSG_LANDED] = 24};
     enum gw_msg_kind kind;
-    uint8_t first = 0;
+    uint8_t in[2] = {0, 1};
+    uint32_t len;
 
     (void)state;
-    assert_int_equal(gw_msg_kind_of(&first, 0, &kind), GW_E_PROTO);
     for (int i = 0; i < 256; i++) {
-        first = (uint8_t)i;
-        assert_int_equal(gw_msg_kind_of(&first, 1, &kind), i >= 1 && i <= 3 ? GW_OK : GW_E_PROTO);
-        if (i >= 1 && i <= 3)
-            assert_int_equal(kind, i);
+        int known = i >= 1 && i <= 3;
+        in[0] = (uint8_t)i;
+        assert_int_equal(gw_msg_next(in, 0, &kind, &len), GW_E_PROTO);
+        assert_int_equal(gw_msg_next(in, 1, &kind, &len), GW_E_PROTO);
+        assert_int_equal(gw_msg_next(in, GW_MSG_MAX, &kind, &len), known ? GW_OK : GW_E_PROTO);
+        if (!known)
+            continue;
+        assert_int_equal(kind, i);
+        assert_int_equal(len, want[i]);
+        assert_int_equal(gw_msg_next(in, want[i], &kind, &len), GW_OK);
+        assert_int_equal(gw_msg_next(in, want[i] - 1, &kind, &len), GW_E_PROTO);
+    }
+}
+
+static void an_offer_is_as_long_as_its_buffers_make_it(void **state)
+{
+    uint8_t in[2] = {GW_MSG_OFFER};
+    enum gw_msg_kind kind;
+    uint32_t len;
+
+    (void)state;
+    for (unsigned n = 0; n < 256; n++) {
+        in[1] = (uint8_t)n;
+        assert_int_equal(gw_msg_next(in, UINT32_MAX, &kind, &len), GW_OK);
+        assert_int_equal(len, 64 + (n + 1) / 2 * 64);
     }
 }
 
@@ -294,7 +316,8 @@ int main(void)
         cmocka_unit_test(landed_is_drawn_so),
         cmocka_unit_test(end_is_drawn_so),
         cmocka_unit_test(end_with_a_wrong_field_is_refused),
-        cmocka_unit_test(messages_say_their_kind),
+        cmocka_unit_test(messages_say_their_kind_and_length),
+        cmocka_unit_test(an_offer_is_as_long_as_its_buffers_make_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
