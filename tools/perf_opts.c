@@ -195,8 +195,8 @@ static int codecs_read(struct perf_opts *o, const char *text)
             return -1;
         memcpy(o->codecs[o->ncodecs], text, n);
         o->codecs[o->ncodecs][n] = '\0';
-        if (strcmp(o->codecs[o->ncodecs], "auto") != 0 &&
-            gw_codec_by_name(o->codecs[o->ncodecs]) == NULL)
+        const struct gw_codec *codec = gw_codec_by_name(o->codecs[o->ncodecs]);
+        if (strcmp(o->codecs[o->ncodecs], "auto") != 0 && (codec == NULL || codec->traits & GW_TRAIT_LOSSY))
             return -1;
         o->ncodecs++;
         text += n;

@@ -43,6 +43,11 @@ static gw_err choose_codec(const struct gw_logger *log)
                "Next: correct it, or unset it for auto", name);
         return GW_E_SETTING;
     }
+    if (gw_proc.codec->traits & GW_TRAIT_LOSSY) {
+        gw_log(log, GW_LOG_ERROR, "gradwire: GRADWIRE_CODEC=%s is lossy, and a net plugin sees bytes of unknown type that must "
+               "arrive as they left. Next: set auto, raw or group, or unset it for auto", name);
+        return GW_E_SETTING;
+    }
     if (gw_proc.codec->traits & GW_TRAIT_STORED)
         gw_proc.codec = NULL;
     return GW_OK;
