@@ -5,7 +5,19 @@
 
 #include "codecs.h"
 
-static const struct gw_codec *const all[] = {&gw_codec_raw, &gw_codec_group};
+static const struct gw_codec *const all[] = {
+    &gw_codec_raw,
+    &gw_codec_group,
+    &gw_codec_bf16,
+    &gw_codec_f16,
+    &gw_codec_e4m3,
+    &gw_codec_e5m2,
+    &gw_codec_int8,
+    &gw_codec_int4,
+    &gw_codec_levels,
+    &gw_codec_twobit,
+    &gw_codec_sign,
+};
 
 const struct gw_codec *gw_codec_at(size_t i)
 {

@@ -119,8 +119,26 @@ gw_err gw_frame_decode(const void *in, size_t in_len, void *dst, size_t dst_len,
         return GW_E_CORRUPT;
     const uint8_t *payload = (const uint8_t *)in + f.header_bytes;
     err = codec->decode(&f, payload, dst, dst_len, ws);
-    if (err == GW_OK && (f.flags & GW_FRAME_CHECK) && 
+    if (err == GW_OK && (f.flags & GW_FRAME_CHECK) &&
         f.check != check_for(codec, dst, dst_len, payload, f.wire_bytes))
         return GW_E_CHECK;
     return err;
+}
+
+gw_err gw_frame_decode_add(const void *in, size_t in_len, float *dst, size_t dst_len, float scale,
+                           void *ws)
+{
+    struct gw_frame f;
+    gw_err err = gw_frame_read(in, in_len, &f);
+    if (err != GW_OK)
+        return err;
+    const struct gw_codec *codec = gw_codec_by_id(f.codec);
+    if (codec == NULL || codec->decode_add == NULL)
+        return GW_E_NOSYS;
+    if (f.raw_bytes != dst_len)
+        return GW_E_CORRUPT;
+    const uint8_t *payload = (const uint8_t *)in + f.header_bytes;
+    if ((f.flags & GW_FRAME_CHECK) && f.check != check_of(payload, f.wire_bytes))
+        return GW_E_CHECK;
+    return codec->decode_add(&f, payload, dst, dst_len, scale, ws);
 }

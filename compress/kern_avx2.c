@@ -5,6 +5,7 @@
  * a constant.  AVX2 packs and unpacks within halves of 128 bits; one permute of the quarters before
  * or after puts values back in memory order. */
 #include "kern.h"
+#include "lossy.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -372,6 +373,7 @@ COPY(f16, GW_VIEW_F16)
 COPY(f32_bf16, GW_VIEW_F32_BF16)
 
 const struct gw_kern gw_kern_avx2 = {
+    .lossy = &gw_kern_lossy_avx2,
     .name = "avx2",
     .usable = usable,
     .zero = zero,

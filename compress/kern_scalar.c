@@ -8,6 +8,7 @@
 #include <base/bytes.h>
 
 #include "kern.h"
+#include "lossy.h"
 
 enum { N = GW_GROUP_VALUES };
 
@@ -270,6 +271,7 @@ static int decode_f16(const uint8_t *body, unsigned top, const uint8_t *esc, uns
 }
 
 const struct gw_kern gw_kern_scalar = {
+    .lossy = &gw_kern_lossy_scalar,
     .name = "scalar",
     .usable = always,
     .zero = zero,

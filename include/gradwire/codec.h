@@ -34,11 +34,13 @@ struct gw_coding {
     uint8_t view;    /* enum gw_view: what gw_view_pick said of this message; lossy codecs: GW_VIEW_F32 */
     uint8_t type;    /* 0 */
     uint16_t flags;  /* GW_CODING_* */
-    uint32_t param;  /* the codec's own, in the frame's head too; 0 for lossless codecs */
+    uint32_t param;  /* the codec's own, in the frame's head too: levels and twobit say which; 0 for all others */
     uint64_t seed;   /* stochastic rounding: a hash of (seed, first + index of the element in this call) */
     uint64_t first;  /* index of this call's first element in its tensor */
     float *residual; /* NULL, or error feedback, one per element: what is coded is src + residual, what is left of it after
                         decoding is the new residual; bytes and residual are final only after GW_OK */
+    uint32_t ranks;  /* levels: how many ranks' words may be added, */
+    uint32_t bits;   /* in words of 8, 16 or 32 bits; param is the largest magnitude on all ranks, as f32 bits */
 };
 enum { GW_CODING_STOCHASTIC = 1 /* round by chance, in the mean to the value itself */ };
 
@@ -51,6 +53,21 @@ enum gw_trait {
 /* Ids are on the wire and never reused: lossless from 0, lossy from 16, sparse from 32.  compress/FORMAT.md lists them. */
 enum gw_codec_id { GW_CODEC_RAW = 0, GW_CODEC_GROUP = 1, GW_CODEC_IDS = 64 };
 
+/* f32 in, by name alone.  int8, int4 and sign keep blocks with Inf or NaN as they are; levels and twobit answer GW_RAW for a
+ * chunk that holds one, and change nothing.  twobit: param is the threshold, as f32 bits.  Stochastic rounding: all but
+ * twobit and sign. */
+enum gw_lossy_id {
+    GW_CODEC_BF16 = 16,
+    GW_CODEC_F16 = 17,
+    GW_CODEC_E4M3 = 18,
+    GW_CODEC_E5M2 = 19,
+    GW_CODEC_INT8 = 20,
+    GW_CODEC_INT4 = 21,
+    GW_CODEC_LEVELS = 22,
+    GW_CODEC_TWOBIT = 23,
+    GW_CODEC_SIGN = 24
+};
+
 struct gw_frame;
 
 struct gw_codec {
@@ -58,7 +75,7 @@ struct gw_codec {
     const char *name;
     uint32_t traits;
     size_t ws_bytes; /* scratch the caller lends to every call, 64-byte aligned */
-    /* the largest payload encode may write for src_len bytes, without the frame head */
+    /* the largest payload encode may write for src_len bytes, without the frame head; 0 where a lossy codec refuses c */
     size_t (*bound)(size_t src_len, const struct gw_coding *c);
     /* GW_OK; GW_RAW from a sample, before dst is touched, or when dst_cap is short; GW_E_ARG.  count_p gets the
      * frame's `count`.  A caller that wants no growth passes a dst_cap below src_len. */
@@ -67,8 +84,9 @@ struct gw_codec {
     /* f: the head, whose wire_bytes are the length of the payload src.  GW_E_CORRUPT on anything that does not give exactly
      * dst_len bytes */
     gw_err (*decode)(const struct gw_frame *f, const void *src, void *dst, size_t dst_len, void *ws);
-    /* NULL where there is none, else: decodes f32 and adds scale * value (a product, then a sum) to each of dst.  A payload is
-     * judged whole before the first addition: dst is as it was unless the answer is GW_OK */
+    /* NULL where there is none, else: decodes f32 and adds scale * value (a product, then a sum) to each of dst; 1 to 3 bytes
+     * beyond the last value are left alone.  A payload is judged whole before the first addition: dst is as it was unless
+     * the answer is GW_OK */
     gw_err (*decode_add)(const struct gw_frame *f, const void *src, float *dst, size_t dst_len, float scale, void *ws);
 };
 
@@ -76,6 +94,14 @@ struct gw_codec {
 GW_API const struct gw_codec *gw_codec_by_id(unsigned id);
 GW_API const struct gw_codec *gw_codec_by_name(const char *name);
 GW_API const struct gw_codec *gw_codec_at(size_t i);
+
+/* How many levels stand on either side of 0 in words of so many bits, so that words of so many ranks can be added; 0: none,
+ * encode would refuse. */
+GW_API uint32_t gw_levels(uint32_t bits, uint32_t ranks);
+
+/* Adds `count` words of one levels payload to another's, made with the same param, bits and ranks.  GW_E_LIMIT when a sum
+ * left the words (more payloads than ranks, or words of no encoder): what is in sum then is of no use. */
+GW_API gw_err gw_levels_add(void *sum, const void *words, size_t count, uint32_t bits);
 
 /* Largest ws_bytes of all codecs. */
 GW_API size_t gw_codec_ws_max(void);

@@ -27,7 +27,8 @@ struct gw_frame {
     uint32_t wire_bytes;   /* payload after the head */
     uint32_t count;        /* tiles, groups or entries: the codec's business */
     uint32_t param;
-    uint64_t check;        /* XXH3-64 of the per-tile XXH3-64 values, 0 without GW_FRAME_CHECK */
+    uint64_t check;        /* XXH3-64 of the per-tile XXH3-64 values (of lossy codecs: per 16 KiB of the payload), 0 without
+                              GW_FRAME_CHECK */
 };
 
 /* Writes the head; every field is taken as it is. */
@@ -47,6 +48,10 @@ GW_API gw_err gw_frame_encode(const struct gw_codec *codec, const struct gw_codi
  * GW_E_NOSYS (unknown codec).  Nothing outside [dst, dst+dst_len) is ever written; after a failure its contents are
  * undefined. */
 GW_API gw_err gw_frame_decode(const void *in, size_t in_len, void *dst, size_t dst_len, void *ws);
+
+/* The same for f32 that are added: dst + scale * value.  The checksum is held against the coded bytes before the first
+ * addition, and dst is as it was unless the answer is GW_OK.  GW_E_NOSYS too for a codec that cannot add. */
+GW_API gw_err gw_frame_decode_add(const void *in, size_t in_len, float *dst, size_t dst_len, float scale, void *ws);
 
 #ifdef __cplusplus
 }

@@ -108,6 +108,7 @@ static void test_refused(void **state)
         { "--serve 127.0.0.1 --fail-below 1", "--fail-below is the client's" },
         { "--local --codec raw,nosuch", "auto, raw or group" },
         { "--local --codec raw,", "auto, raw or group" },
+        { "--local --codec int8", "auto, raw or group" },
         { "--local --sizes 0", "1 to 1G" },
         { "--local --sizes 2G", "1 to 1G" },
         { "--local --sizes 4M..1M", "1 to 1G" },

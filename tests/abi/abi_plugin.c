@@ -163,6 +163,29 @@ static void bad_setting_child(const void *arg, int fd, int side)
     host_unload(&net);
 }
 
+/* A net plugin cannot know that bytes are f32: each lossy codec there is, is refused by its name, in one line. */
+static void lossy_codec_child(const void *arg, int fd, int side)
+{
+    static const char *const names[] = { "bf16", "f16", "e4m3", "e5m2", "int8", "int4", "levels", "twobit", "sign" };
+    char line[HOST_LOG_LINE], want[64];
+    void *ctx = NULL;
+    struct host_net net;
+
+    (void)arg, (void)fd, (void)side;
+    load(&net, 12);
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++) {
+        setenv("GRADWIRE_CODEC", names[i], 1);
+        must(init_v11(&net, &ctx) == ncclInvalidUsage && ctx == NULL);
+        host_log_last(line);
+        snprintf(want, sizeof want, "GRADWIRE_CODEC=%s is lossy", names[i]);
+        must(host_log_warns() == i + 1 && strstr(line, want) != NULL && strstr(line, "Next: ") != NULL);
+    }
+    setenv("GRADWIRE_CODEC", "group", 1);
+    must(init_v11(&net, &ctx) == ncclSuccess);
+    must(net.t.v12.finalize(ctx) == ncclSuccess);
+    host_unload(&net);
+}
+
 static void no_device_child(const void *arg, int fd, int side)
 {
     void *ctx = NULL;
@@ -319,6 +342,7 @@ static void host_state_child(const void *arg, int fd, int side)
     }
 CASE(names, NULL)
 CASE(bad_setting, NULL)
+CASE(lossy_codec, NULL)
 CASE(no_device, NULL)
 CASE(no_effect, NULL)
 CASE(rounds, NULL)
@@ -344,6 +368,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),  cmocka_unit_test(test_props),  cmocka_unit_test(test_bad_setting),
+        cmocka_unit_test(test_lossy_codec),
         cmocka_unit_test(test_no_device), cmocka_unit_test(test_no_effect), cmocka_unit_test(test_rounds), cmocka_unit_test(test_reload),
         cmocka_unit_test(test_host_state),
     };

@@ -34,6 +34,12 @@ static void wait_for(struct gw_job *job)
         sched_yield();
 }
 
+static uint64_t no_time(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
 static void *post_many(void *arg)
 {
     uint8_t *src = malloc(BYTES), *mid = aligned_alloc(64, 2 * BYTES), *back = malloc(BYTES);
@@ -102,12 +108,29 @@ static void no_workers_means_again(void **state)
     gw_work_close();
 }
 
+/* What a peer says is a message must come back as it was. */
+static void a_lossy_frame_is_refused(void **state)
+{
+    static _Alignas(64) uint8_t ws[1 << 16];
+    static uint8_t src[1024], frame[2048], back[1024];
+    struct gw_coding c = { .size = sizeof c, .view = GW_VIEW_F32 };
+    struct gw_job dec = { .kind = GW_JOB_DECODE, .src = frame, .dst = back, .dst_cap = sizeof back };
+
+    (void)state;
+    assert_int_equal(gw_frame_encode(gw_codec_by_name("bf16"), &c, 1, src, sizeof src, frame, sizeof frame, &dec.src_len, ws),
+                     GW_OK);
+    assert_int_equal(gw_frame_decode(frame, dec.src_len, back, sizeof back, ws), GW_OK);
+    gw_job_run(&dec, ws, no_time, NULL);
+    assert_int_equal(dec.err, GW_E_CORRUPT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_job_comes_back),
         cmocka_unit_test(the_last_user_stops_them),
         cmocka_unit_test(no_workers_means_again),
+        cmocka_unit_test(a_lossy_frame_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
