@@ -1,4 +1,4 @@
-/* make.c - makes the golden files: NAME.raw and NAME.frame, in the folder given.
+/* make.c - makes the golden files: NAME.raw and NAME.frame, in the folder given; of lossy codecs NAME.frame and NAME.xxh3.
  *
  *   cc -D_GNU_SOURCE -Iinclude tests/golden/make.c build/libgw.a -o /tmp/make && /tmp/make
  * tests/golden
@@ -11,6 +11,11 @@
 
 #include <base/bytes.h>
 #include <gradwire/frame.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "lossy_rows.h"
 
 enum { MOST = 40000 };
 static uint8_t src[MOST], coded[MOST + 4096];
@@ -106,6 +111,43 @@ static void fill_bytes(size_t n)
         src[i] = (uint8_t)chance();
 }
 
+/* Gradients over some exponents, with blocks of zeros, of tiny values, and of values that are none; in both tiles. */
+static void fill_lossy(void)
+{
+    static const uint32_t odd[] = {0x7f800000, 0x80000000, 0x00000001, 0x7fc00000, 0x807fffff,
+                                   0xff800000, 0xffc12345, 0x7f7fffff, 0x00800000};
+    memset(src, 0, sizeof(src));
+    for (size_t i = 0; i + 4 <= LOSSY_BYTES; i += 4)
+        gw_put32(src + i, gradient());
+    for (size_t i = 0; i < 9; i++)
+        gw_put32(src + 1024 + 12 * i, odd[i]), gw_put32(src + 4 * 4396 - 8 * i, odd[i]);
+    for (size_t i = 3072; i < 4096; i += 4)
+        gw_put32(src + i, (gw_get32(src + i) & 0x80ffffff) | 0x0c000000);
+    memset(src + 5000, 0, 5000);
+    memcpy(src + LOSSY_BYTES - 3, "end", 3);
+}
+
+static void make_lossy(const char *dir, const struct lossy_row *row)
+{
+    static uint8_t in[LOSSY_BYTES], back[LOSSY_BYTES];
+    struct gw_coding c = lossy_coding(row);
+    char name[64], sum[20];
+    size_t len = 0;
+    lossy_source(row, src, in);
+    gw_err err = gw_frame_encode(gw_codec_by_name(row->codec), &c, 1, in, row->bytes, coded, sizeof(coded), &len, ws);
+    if (err == GW_OK)
+        err = gw_frame_decode(coded, len, back, row->bytes, ws);
+    if (err != GW_OK) {
+        fprintf(stderr, "%s: %d\n", row->name, err);
+        exit(1);
+    }
+    snprintf(name, sizeof(name), "lossy-%s", row->name);
+    save(dir, name, "frame", coded, len);
+    snprintf(sum, sizeof(sum), "%016llx\n", (unsigned long long)XXH3_64bits(back, row->bytes));
+    save(dir, name, "xxh3", (const uint8_t *)sum, strlen(sum));
+    printf("%s: %zu -> %zu\n", name, row->bytes, len);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2)
@@ -117,5 +159,9 @@ int main(int argc, char **argv)
     fill_wide(6144), src[4] = 1, make(argv[1], "f32_not_bf16", GW_VIEW_F32_BF16, 6144);
     fill_bytes(36000), make(argv[1], "bytes", GW_VIEW_BYTES, 36000);
     memset(src, 0, sizeof(src)), make(argv[1], "zero", GW_VIEW_BF16, 20000);
+    state = 9, fill_lossy();
+    save(argv[1], "lossy", "in", src, LOSSY_BYTES);
+    for (size_t i = 0; i < LOSSY_ROWS; i++)
+        make_lossy(argv[1], &lossy_rows[i]);
     return 0;
 }

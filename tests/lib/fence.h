@@ -1,0 +1,47 @@
+/* fence.h - memory between two pages that nobody may touch, and numbers by chance. */
+#ifndef GW_TESTS_FENCE_H
+#define GW_TESTS_FENCE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { FENCE_PAGE = 4096, FENCE_CANARY = 0x5a };
+
+struct fence {
+    uint8_t *base;
+    size_t room;
+};
+
+/* room: a multiple of a page; NULL base when there is no memory. */
+static inline struct fence fence_new(size_t room)
+{
+    struct fence f = {.room = room};
+    f.base = mmap(NULL, room + 2 * FENCE_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (f.base == MAP_FAILED || mprotect(f.base + FENCE_PAGE, room, PROT_READ | PROT_WRITE) != 0)
+        f.base = NULL;
+    return f;
+}
+
+static inline void fence_free(struct fence f)
+{
+    munmap(f.base, f.room + 2 * FENCE_PAGE);
+}
+
+/* n bytes whose end is the fence, or whose start is; canaries fill the rest. */
+static inline uint8_t *fenced(struct fence f, size_t n, int end)
+{
+    uint8_t *start = f.base + FENCE_PAGE;
+    memset(start, FENCE_CANARY, f.room);
+    return end ? start + f.room - n : start;
+}
+
+static inline int canaries_live(struct fence f, const uint8_t *p, size_t n)
+{
+    for (const uint8_t *q = f.base + FENCE_PAGE; q < f.base + FENCE_PAGE + f.room; q++)
+        if ((q < p || q >= p + n) && *q != FENCE_CANARY)
+            return 0;
+    return 1;
+}
+#endif
