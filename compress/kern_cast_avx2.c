@@ -16,10 +16,27 @@ ALWAYS __m256i to_bf16(__m256i v, const uint32_t *r)
     return _mm256_blendv_epi8(c, all(0x7fc0), _mm256_cmpgt_epi32(m, inf));
 }
 
+/* The same for values below 2^127: nothing saturates, and the sign comes along. */
+ALWAYS __m256i near_bf16(__m256i v, const uint32_t *r)
+{
+    v = flushed(v);
+    __m256i tie = _mm256_add_epi32(_mm256_and_si256(_mm256_srli_epi32(v, 16), all(1)), all(0x7fff));
+    return _mm256_srli_epi32(_mm256_add_epi32(v, r == NULL ? tie : _mm256_srli_epi32(get(r), 16)), 16);
+}
+
+ALWAYS void put_bf16(uint8_t *out, __m256i a, __m256i b, const uint32_t *r)
+{
+    __m256i m = _mm256_max_epi32(magnitude(a), magnitude(b));
+    if (__builtin_expect(_mm256_movemask_epi8(_mm256_cmpgt_epi32(m, all(0x7effffff))) != 0, 0))
+        put(out, pack16(to_bf16(a, r), to_bf16(b, AT(r, 8))));
+    else
+        put(out, pack16(near_bf16(a, r), near_bf16(b, AT(r, 8))));
+}
+
 static void code_bf16(const uint8_t *acc, const uint32_t *r, size_t n, float scale, float most, uint8_t *out)
 {
     (void)scale, (void)most;
-#define BODY(i, r) put(out + 2 * (i), pack16(to_bf16(get(acc + 4 * (i)), r), to_bf16(get(acc + 4 * (i) + 32), AT(r, 8))))
+#define BODY(i, r) put_bf16(out + 2 * (i), get(acc + 4 * (i)), get(acc + 4 * (i) + 32), r)
     FOR(16, BODY);
 #undef BODY
 }

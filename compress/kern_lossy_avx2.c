@@ -20,16 +20,21 @@ static uint32_t largest(const uint8_t *src, size_t n)
     return largest8(max);
 }
 
+/* NaNs are rare: they are made alike in a second look. */
 static uint32_t join(const uint8_t *src, const uint8_t *residual, size_t n, uint8_t *acc)
 {
     __m256i max = _mm256_setzero_si256();
     for (size_t i = 0; i < n; i += 8) {
-        __m256 v = floats(flushed(get(src + 4 * i))), kept = floats(flushed(get(residual + 4 * i)));
-        __m256i s = settled(_mm256_add_ps(v, kept));
+        __m256 v = floats(plain_zero(get(src + 4 * i))), kept = floats(plain_zero(get(residual + 4 * i)));
+        __m256i s = plain_zero(bits_of(_mm256_add_ps(v, kept)));
         put(acc + 4 * i, s);
         max = _mm256_max_epi32(max, magnitude(s));
     }
-    return largest8(max);
+    if (largest8(max) <= GW_F32_INF)
+        return largest8(max);
+    for (size_t i = 0; i < n; i += 8)
+        put(acc + 4 * i, settled(floats(get(acc + 4 * i))));
+    return largest(acc, n);
 }
 
 /* The magnitudes of eight values. */
@@ -82,9 +87,14 @@ struct by {
     __m256 scale, most;
 };
 
+/* To nearest, both signs are alike, and no subnormal is near a half. */
 ALWAYS __m256i level(const uint8_t *acc, const uint32_t *r, struct by by)
 {
     __m256i v = get(acc), s = _mm256_srai_epi32(v, 31);
+    if (r == NULL) {
+        __m256 t = _mm256_min_ps(_mm256_div_ps(floats(v), by.scale), by.most);
+        return _mm256_cvtps_epi32(_mm256_max_ps(t, _mm256_sub_ps(_mm256_setzero_ps(), by.most)));
+    }
     __m256 t = _mm256_min_ps(_mm256_div_ps(floats(live(magnitude(v))), by.scale), by.most);
     return _mm256_sub_epi32(_mm256_xor_si256(rounded(t, r), s), s);
 }

@@ -52,7 +52,7 @@ ALWAYS __m256i none(__m256i v)
 
 ALWAYS __m256i flushed(__m256i v)
 {
-    return _mm256_andnot_si256(magnitude(none(v)), v);
+    return _mm256_andnot_si256(_mm256_srli_epi32(none(v), 1), v);
 }
 
 ALWAYS __m256i plain_zero(__m256i v)
@@ -139,11 +139,12 @@ ALWAYS __m256i plus(const uint8_t *dst, __m256i v)
     return settled(_mm256_add_ps(floats(plain_zero(get(dst))), floats(v)));
 }
 
+/* acc is what `join` made: it has no subnormals, and the value of what is finite is finite. */
 ALWAYS __m256i left_of(const uint8_t *acc, __m256i v)
 {
     __m256i a = get(acc), inf = all(GW_F32_INF);
     __m256i whole = _mm256_cmpeq_epi32(_mm256_and_si256(a, inf), inf);
-    return _mm256_andnot_si256(whole, settled(_mm256_sub_ps(floats(plain_zero(a)), floats(v))));
+    return _mm256_andnot_si256(whole, plain_zero(bits_of(_mm256_sub_ps(floats(a), floats(v)))));
 }
 
 ALWAYS void emit(struct to to, size_t i, __m256i v)

@@ -102,7 +102,8 @@ int gw_plan_decode(const struct gw_frame *f, size_t raw, struct gw_plan *p)
 
 size_t gw_plan_codes(const struct gw_plan *p, size_t values)
 {
-    return (values + p->unit - 1) / p->unit * p->unit * p->bits / 8;
+    size_t unit = p->unit; /* a power of two */
+    return ((values + unit - 1) & ~(unit - 1)) * p->bits / 8;
 }
 
 size_t gw_plan_tile(const struct gw_plan *p, size_t values)
