@@ -152,6 +152,72 @@ static void test_hash(void **s)
         }
 }
 
+/* ---- modes of the machine ---- */
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+enum { FLUSH = 0x8040 }; /* results to zero, operands as zero */
+
+/* Values round the edge of what is normal, tiny blocks among large ones; the chunk, the residual and the sum after it. */
+static void run_once(int flush, uint8_t *bytes, float *left, float *sum)
+{
+    enum { N = 6000 };
+    state = 42;
+    for (size_t i = 0; i < N; i++) {
+        uint32_t e = i / 512 % 2 ? (uint32_t)(chance() % 30) : 90 + (uint32_t)(chance() % 40);
+        src[i] = of_bits((uint32_t)chance() & 0x807fffff) * (i % 5 == 0), src[i] = of_bits(bits_of(src[i]) | (i % 3 ? e << 23 : 0));
+        left[i] = of_bits(((uint32_t)chance() & 0x807fffff) | (uint32_t)(chance() % 3 ? 0 : chance() % 100) << 23);
+        sum[i] = of_bits(((uint32_t)chance() & 0x807fffff) | (uint32_t)(chance() % 3) << 23);
+    }
+    c.residual = left;
+    unsigned was = _mm_getcsr();
+    if (flush)
+        _mm_setcsr(was | FLUSH);
+    encode(N);
+    struct gw_frame f = head(4 * N);
+    gw_err err = codec->decode_add(&f, coded, sum, 4 * N, 0x1p-20f, ws);
+    c.residual = NULL;
+    memcpy(bytes, coded, len);
+    encode(N);
+    memcpy(bytes + len, coded, len);
+    gw_err back = codec->decode(&f, coded, out, 4 * N, ws);
+    _mm_setcsr(was);
+    assert_int_equal(err, GW_OK);
+    assert_int_equal(back, GW_OK);
+}
+
+/* A program that has set its thread to flush subnormals gets the same bytes. */
+static void test_flush_to_zero(void **s)
+{
+    (void)s;
+    static const char *const names[] = {"bf16", "f16", "e4m3", "e5m2", "int8", "int4", "levels", "twobit", "sign"};
+    static float left[2][MOST], sum[2][MOST], back[MOST];
+    for (size_t k = 0; kernel(&k) != NULL;)
+        for (size_t i = 0; i < GW_LEN(names); i++)
+            for (int by_chance = 0; by_chance < 2; by_chance++) {
+                static uint8_t bytes[2][2 * ROOM];
+                use(names[i]);
+                if (by_chance && codec->id >= GW_CODEC_TWOBIT)
+                    continue;
+                c.flags = by_chance ? GW_CODING_STOCHASTIC : 0, c.seed = 5;
+                run_once(0, bytes[0], left[0], sum[0]);
+                memcpy(back, out, sizeof(back));
+                run_once(1, bytes[1], left[1], sum[1]);
+                assert_memory_equal(bytes[0], bytes[1], 2 * len);
+                assert_memory_equal(left[0], left[1], sizeof(left[0]));
+                assert_memory_equal(sum[0], sum[1], sizeof(sum[0]));
+                assert_memory_equal(back, out, sizeof(back));
+            }
+}
+#else
+static void test_flush_to_zero(void **s)
+{
+    (void)s;
+    skip();
+}
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -161,6 +227,7 @@ int main(void)
         TEST(test_unbiased),
         TEST(test_chance_is_of_the_index),
         TEST(test_hash),
+        TEST(test_flush_to_zero),
     };
     return cmocka_run_group_tests_name("remains", tests, NULL, NULL);
 }
