@@ -127,16 +127,23 @@ ALWAYS __m256i words8(const uint8_t *p)
 /* ---- what becomes of eight decoded values: one decoder, four loops ---- */
 
 struct to {
-    enum { STORE, PLUS, PLUS_BY, REMAIN } how;
+    enum { STORE, PLUS, PLUS_LARGE, PLUS_BY, REMAIN } how;
     uint8_t *out;
     const uint8_t *acc;
     __m256 by;
 };
 
 /* A zero of either sign adds nothing, and a sum of zeros is +0. */
-ALWAYS __m256i plus(const uint8_t *dst, __m256i v)
+ALWAYS __m256i plus(__m256i dst, __m256i v)
 {
-    return settled(_mm256_add_ps(floats(plain_zero(get(dst))), floats(v)));
+    return settled(_mm256_add_ps(floats(dst), floats(v)));
+}
+
+/* Scaled values are 0 or not below their scale.  Against 2^-100 a subnormal is less than half of the last bit, and beside 0
+ * it is settled away: dst need not be looked at before. */
+ALWAYS int large(float scale)
+{
+    return scale >= 0x1p-100f;
 }
 
 /* acc is what `join` made: it has no subnormals, and the value of what is finite is finite. */
@@ -153,9 +160,11 @@ ALWAYS void emit(struct to to, size_t i, __m256i v)
     if (to.how == STORE)
         put(out, v);
     else if (to.how == PLUS)
-        put(out, plus(out, v));
+        put(out, plus(plain_zero(get(out)), v));
+    else if (to.how == PLUS_LARGE)
+        put(out, plus(get(out), v));
     else if (to.how == PLUS_BY)
-        put(out, plus(out, plain_zero(bits_of(_mm256_mul_ps(to.by, floats(v))))));
+        put(out, plus(plain_zero(get(out)), plain_zero(bits_of(_mm256_mul_ps(to.by, floats(v))))));
     else
         put(out, left_of(to.acc + 4 * i, v));
 }
@@ -167,7 +176,9 @@ ALWAYS void emit(struct to to, size_t i, __m256i v)
     }                                                                                                                \
     static void add_##name(const uint8_t *in, size_t n, float scale, float by, uint8_t *dst)                         \
     {                                                                                                                \
-        if (by == 1)                                                                                                 \
+        if (by == 1 && large(scale))                                                                                 \
+            each_##name(in, n, scale, (struct to){.how = PLUS_LARGE, .out = dst});                                   \
+        else if (by == 1)                                                                                            \
             each_##name(in, n, scale, (struct to){.how = PLUS, .out = dst});                                         \
         else                                                                                                         \
             each_##name(in, n, scale, (struct to){.how = PLUS_BY, .out = dst, .by = _mm256_set1_ps(by)});            \
