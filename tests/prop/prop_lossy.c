@@ -64,8 +64,8 @@ static int teardown(void **s)
 
 static uint32_t special(int finite)
 {
-    static const uint32_t odd[] = {0x80000000, 0x00000001, 0x807fffff, 0x00800000, 0x7f7fffff, 0x0d7fffff, 0x0d800000, 0x00000000,
-                                   0x7f800000, 0xff800000, 0x7fc00000, 0xffc12345, 0x7f800001};
+    static const uint32_t odd[] = {0x80000000, 0x00000001, 0x807fffff, 0x00800000, 0x7f7fffff, 0x0d7fffff, 0x0d800000,
+                                   0x00000000, 0x7f800000, 0xff800000, 0x7fc00000, 0xffc12345, 0x7f800001};
     return odd[below(finite ? 8 : GW_LEN(odd))];
 }
 

@@ -4,10 +4,11 @@ import struct
 TILE = 4096
 INF, NAN = 0x7F800000, 0x7FC00000
 #       block, bits, unit, scaled
-SHAPE = {16: (256, 16, 1, False), 17: (256, 16, 1, False), 18: (256, 8, 1, False), 19: (256, 8, 1, False), 20: (256, 8, 1, True),
-         21: (64, 4, 64, True), 22: (256, None, 1, False), 23: (128, 2, 128, False), 24: (1024, 1, 32, True)}
+SHAPE = {16: (256, 16, 1, False), 17: (256, 16, 1, False), 18: (256, 8, 1, False), 19: (256, 8, 1, False),
+         20: (256, 8, 1, True), 21: (64, 4, 64, True), 22: (256, None, 1, False), 23: (128, 2, 128, False), 24: (1024, 1, 32, True)}
 #       mantissa bits, bias, sign bit, Inf, NaN from
-SMALL = {16: (7, 127, 15, 0x7F80, 0x7F81), 17: (10, 15, 15, 0x7C00, 0x7C01), 18: (3, 7, 7, None, 0x7F), 19: (2, 15, 7, 0x7C, 0x7D)}
+SMALL = {16: (7, 127, 15, 0x7F80, 0x7F81), 17: (10, 15, 15, 0x7C00, 0x7C01), 18: (3, 7, 7, None, 0x7F),
+         19: (2, 15, 7, 0x7C, 0x7D)}
 
 
 class Wrong(Exception):

@@ -1,4 +1,5 @@
-/* test_lossy.c - blocks, two bits and signs: bytes one by one, and the rules for NaN, Inf and tiny blocks. */
+/* test_lossy.c - blocks, two bits and signs: bytes one by one, and the rules for NaN, Inf and tiny blocks, and
+ * the error on real gradients. */
 #include "lossy_bed.h"
 
 /* ---- bytes ---- */
@@ -292,6 +293,40 @@ static void test_residual_of_specials(void **s)
         }
 }
 
+/* ---- real gradients ---- */
+
+static void error_below(const char *name, const char *file, double most)
+{
+    char path[512];
+    snprintf(path, sizeof(path), "%s/tests/data/%s", GW_SRC, file);
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    double diff = 0, all = 0;
+    use(name);
+    for (size_t n; (n = fread(src, 4, MOST, f)) > 0;) {
+        encode(n);
+        decode(n);
+        for (size_t i = 0; i < n; i++)
+            diff += pow((double)out[i] - src[i], 2), all += pow(src[i], 2);
+    }
+    fclose(f);
+    print_message("%s of %s: relative L2 error %.5f\n", name, file, sqrt(diff / all));
+    assert_true(diff <= most * most * all);
+}
+
+static void test_gradients(void **s)
+{
+    (void)s;
+    static const char *const files[] = {"chartf.f32", "cnn.f32", "wordlm.f32"};
+    for (size_t i = 0; i < 3; i++) { /* e4m3 has no scale here, and gradients lie below its least value */
+        error_below("int8", files[i], 0.014);
+        error_below("bf16", files[i], 0.002);
+        error_below("f16", files[i], 0.002);
+        error_below("int4", files[i], 0.16);
+        error_below("e5m2", files[i], 0.1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -307,6 +342,7 @@ int main(void)
         TEST(test_clamp),
         TEST(test_not_finite),
         TEST(test_residual_of_specials),
+        TEST(test_gradients),
     };
     return cmocka_run_group_tests_name("lossy", tests, NULL, NULL);
 }

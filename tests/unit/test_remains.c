@@ -142,7 +142,8 @@ static void test_hash(void **s)
     static const struct {
         uint64_t seed, first;
         uint32_t want[2];
-    } known[] = {{0, 0, {0xab3c6f47, 0x0f453b02}}, {1, 0, {0xe26312f7, 0xa93628d3}}, {0x123456789abcdef0, 0xffffffff, {0x6f4b5074, 0x93674561}}};
+    } known[] = {{0, 0, {0xab3c6f47, 0x0f453b02}}, {1, 0, {0xe26312f7, 0xa93628d3}},
+                 {0x123456789abcdef0, 0xffffffff, {0x6f4b5074, 0x93674561}}};
     for (size_t k = 0; kernel(&k) != NULL;)
         for (size_t i = 0; i < GW_LEN(known); i++) {
             uint32_t got[32];
@@ -166,7 +167,8 @@ static void run_once(int flush, uint8_t *bytes, float *left, float *sum)
     state = 42;
     for (size_t i = 0; i < N; i++) {
         uint32_t e = i / 512 % 2 ? (uint32_t)(chance() % 30) : 90 + (uint32_t)(chance() % 40);
-        src[i] = of_bits((uint32_t)chance() & 0x807fffff) * (i % 5 == 0), src[i] = of_bits(bits_of(src[i]) | (i % 3 ? e << 23 : 0));
+        uint32_t tiny = i % 5 == 0 ? (uint32_t)chance() & 0x807fffff : 0;
+        src[i] = of_bits(tiny | (i % 3 ? e << 23 : 0));
         left[i] = of_bits(((uint32_t)chance() & 0x807fffff) | (uint32_t)(chance() % 3 ? 0 : chance() % 100) << 23);
         sum[i] = of_bits(((uint32_t)chance() & 0x807fffff) | (uint32_t)(chance() % 3) << 23);
     }
@@ -191,7 +193,8 @@ static void run_once(int flush, uint8_t *bytes, float *left, float *sum)
 static void test_flush_to_zero(void **s)
 {
     (void)s;
-    static const char *const names[] = {"bf16", "f16", "e4m3", "e5m2", "int8", "int4", "levels", "twobit", "sign"};
+    static const char *const names[] = {"bf16", "f16",    "e4m3",   "e5m2", "int8",
+                                        "int4", "levels", "twobit", "sign"};
     static float left[2][MOST], sum[2][MOST], back[MOST];
     for (size_t k = 0; kernel(&k) != NULL;)
         for (size_t i = 0; i < GW_LEN(names); i++)
