@@ -17,6 +17,7 @@
 #include <base/bytes.h>
 #include <base/check.h>
 
+#include "codecs.h"
 #include "kern.h"
 
 void gw_frame_write(uint8_t out[GW_FRAME_BYTES], const struct gw_frame *f)
@@ -56,7 +57,7 @@ gw_err gw_frame_read(const uint8_t *in, size_t in_len, struct gw_frame *f)
 
 /* A list of hashes instead of one long hash, so that tiles can be hashed apart.  The list goes to
  * the outer hash in rows: one of them covers a megabyte. */
-static uint64_t check_of(const uint8_t *bytes, size_t len)
+uint64_t gw_check_of(const uint8_t *bytes, size_t len)
 {
     enum { ROW = 64 };
     const struct gw_kern *kern = gw_kern_get();
@@ -78,7 +79,7 @@ static uint64_t check_of(const uint8_t *bytes, size_t len)
 static uint64_t check_for(const struct gw_codec *codec, const void *raw, size_t raw_len,
                           const void *payload, size_t wire)
 {
-    return codec->traits & GW_TRAIT_LOSSY ? check_of(payload, wire) : check_of(raw, raw_len);
+    return codec->traits & GW_TRAIT_LOSSY ? gw_check_of(payload, wire) : gw_check_of(raw, raw_len);
 }
 
 gw_err gw_frame_encode(const struct gw_codec *codec, const struct gw_coding *c, int check,
@@ -138,7 +139,7 @@ gw_err gw_frame_decode_add(const void *in, size_t in_len, float *dst, size_t dst
     if (f.raw_bytes != dst_len)
         return GW_E_CORRUPT;
     const uint8_t *payload = (const uint8_t *)in + f.header_bytes;
-    if ((f.flags & GW_FRAME_CHECK) && f.check != check_of(payload, f.wire_bytes))
+    if ((f.flags & GW_FRAME_CHECK) && f.check != gw_check_of(payload, f.wire_bytes))
         return GW_E_CHECK;
     return codec->decode_add(&f, payload, dst, dst_len, scale, ws);
 }

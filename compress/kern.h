@@ -37,6 +37,7 @@ struct gw_view_shape {
 extern const struct gw_view_shape gw_view_shapes[GW_VIEW_COUNT];
 
 struct gw_kern_lossy;
+struct gw_kern_sparse;
 
 struct gw_kern {
     const char *name;
@@ -56,6 +57,7 @@ struct gw_kern {
     int (*decode[GW_VIEW_COUNT])(const uint8_t *body, unsigned top, const uint8_t *esc, unsigned n,
                                  uint8_t *dst);
     const struct gw_kern_lossy *lossy; /* lossy.h */
+    const struct gw_kern_sparse *sparse; /* kern_sparse.h */
 };
 
 extern const struct gw_kern gw_kern_scalar;

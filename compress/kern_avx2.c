@@ -6,6 +6,7 @@
  * or after puts values back in memory order. */
 #include "kern.h"
 #include "lossy.h"
+#include "kern_sparse.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -379,6 +380,7 @@ const struct gw_kern gw_kern_avx2 = {
     .zero = zero,
     .low_zero = low_zero,
     .hash = hash,
+    .sparse = &gw_kern_sparse_avx2,
     .encode = {[GW_VIEW_BYTES] = encode_bytes,
                [GW_VIEW_BF16] = encode_bf16,
                [GW_VIEW_F32] = encode_f32,

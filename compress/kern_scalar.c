@@ -9,6 +9,7 @@
 
 #include "kern.h"
 #include "lossy.h"
+#include "kern_sparse.h"
 
 enum { N = GW_GROUP_VALUES };
 
@@ -277,6 +278,7 @@ const struct gw_kern gw_kern_scalar = {
     .zero = zero,
     .low_zero = low_zero,
     .hash = hash,
+    .sparse = &gw_kern_sparse_scalar,
     .encode = {[GW_VIEW_BYTES] = encode_bytes,
                [GW_VIEW_BF16] = encode_bf16,
                [GW_VIEW_F32] = encode_f32,
