@@ -13,6 +13,8 @@
 #include "sparse_index.h"
 
 enum { BLOCK = GW_SPARSE_BLOCK };
+#define SCALE_LEAST 0xa010204u /* of 2^-100 */
+#define SCALE_MOST 0x7c010203u  /* 127 times the next is Inf */
 
 static size_t blocks_of(size_t n)
 {
@@ -38,7 +40,7 @@ static uint32_t scale_of(uint32_t top)
 {
     if (top >= GW_FLOAT_INF)
         return GW_FLOAT_NAN;
-    return top < GW_FLOAT_TINY ? 0 : gw_float_bits(gw_float_of(top) / 127.0f);
+    return top < GW_FLOAT_TINY ? 0 : (uint32_t)gw_min_u64(gw_float_bits(gw_float_of(top) / 127.0f), SCALE_MOST);
 }
 
 static size_t body_bytes(uint32_t scale, size_t n)
@@ -88,7 +90,7 @@ static void int8_write(const struct gw_kern_sparse *kern, const float *value, si
 /* A scale that some block can have. */
 static int scale_known(uint32_t scale)
 {
-    return scale == 0 || scale == GW_FLOAT_NAN || (scale >= GW_FLOAT_LEAST && scale < GW_FLOAT_INF);
+    return scale == 0 || scale == GW_FLOAT_NAN || (scale >= SCALE_LEAST && scale <= SCALE_MOST);
 }
 
 static int int8_read(const struct gw_kern_sparse *kern, const uint8_t *in, size_t len, float *value, size_t n)
