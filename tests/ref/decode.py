@@ -14,6 +14,7 @@ import sys
 
 sys.dont_write_bytecode = True  # the folder of the tests stays as it is
 import lossy
+import sparse
 
 TILE, GROUP, UNIT, CHUNK_MAX = 16384, 256, 16, 1 << 30
 WIDTH = {0: 1, 1: 2, 2: 4, 3: 2, 4: 4}
@@ -21,8 +22,7 @@ RAW = {0: 1, 1: 2, 2: 4, 3: 2, 4: 2}
 BODY = {0: 128, 1: 384, 2: 896, 3: 448, 4: 384}
 
 
-class Corrupt(Exception):
-    pass
+Corrupt = sparse.Corrupt
 
 
 def need(condition, why):
@@ -270,18 +270,21 @@ def decode(frame, chance):
     need(len(frame) >= 32, "head")
     magic, version, codec, view, flags, header, raw, wire, count, param, check = struct.unpack_from("<HBBBBHIIIIQ", frame)
     need((magic, version, header) == (0x5747, 1, 32) and flags & ~1 == 0, "head")
-    need(raw <= CHUNK_MAX and wire <= len(frame) - 32 and (param == 0 or codec in lossy.SHAPE) and (flags or check == 0), "head")
+    need(raw <= CHUNK_MAX and wire <= len(frame) - 32 and (flags or check == 0), "head")
     payload = frame[32:32 + wire]
-    need(codec in (0, 1) or codec in lossy.SHAPE, "codec")
+    need(codec in (0, 1, 32) or codec in lossy.SHAPE, "codec")
+    need(param == 0 or codec == 32 or codec in lossy.SHAPE, "param")
     if codec in lossy.SHAPE:
         need(flags == 0 or checksum(payload) == check, "checksum")
         return lossy.decode(codec, view, count, param, payload, raw, chance)
-    if codec == 0:
+    if codec == 32:
+        out = sparse.decode(payload, view, raw, count, param, chance)
+    elif codec == 0:
         need((view, count, wire) == (0, 0, raw), "raw")
         out = payload
     else:
         out = decode_group_payload(payload, view, count, raw, chance)
-    need(flags == 0 or checksum(out) == check, "checksum")
+    need(flags == 0 or checksum(payload if codec == 32 else out) == check, "checksum")
     return out
 
 
