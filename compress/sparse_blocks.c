@@ -145,8 +145,8 @@ void gw_blocks_plan(const struct gw_kern_sparse *kern, const uint32_t *index, si
     }
 }
 
-/* n (low + 1) + u / 2^low lies at most 0.0861 n below n log2(u / n) + 2 n, which is largest for entries spread evenly; each
- * block that holds something rounds up once. */
+/* n (low + 1) + u / 2^low, drawn over n, is a chain of straight pieces each less steep than the one before, so of all ways to
+ * spread the entries the even one takes most; and each block that holds something rounds up once. */
 uint64_t gw_blocks_bound(unsigned kind, uint64_t n, uint64_t space)
 {
     uint64_t blocks = ((space - 1) >> gw_index_log(kind)) + 1, used = gw_min_u64(blocks, n);
@@ -157,7 +157,7 @@ uint64_t gw_blocks_bound(unsigned kind, uint64_t n, uint64_t space)
         return counts;
     unsigned low = log2_of(space) - log2_of(n);
     low -= n << low > space;
-    uint64_t bits = n * (low + 1) + (space >> low) + n / 11 + 2;
+    uint64_t bits = n * (low + 1) + (space >> low) + 1;
     return counts + gw_min_u64(bits, space) / 8 + 1 + used;
 }
 

@@ -193,32 +193,32 @@ static void check_damage(const struct trial *t)
     }
 }
 
+/* Exactly the room that is needed, the fence behind it; and less. */
+static void check_encode(const struct gw_kern *kern, const struct trial *t)
+{
+    size_t len = 0, caps[] = {t->len - 1, t->len / 2, mask_below(t->len), 0};
+    uint8_t *to = fence_new(F_OTHER, t->len, 1);
+    assert_int_equal(encode(kern, t, to, t->len, &len), GW_OK);
+    assert_int_equal(len, t->len);
+    assert_memory_equal(to, t->coded, len);
+    assert_true(fence_live(F_OTHER, to, len));
+    for (size_t i = 0; i < GW_LEN(caps); i++)
+        assert_int_equal(encode(kern, t, fence_end(F_OTHER, caps[i]), caps[i], &len), GW_RAW);
+}
+
 static void check_kernels(struct trial *t)
 {
     uint64_t cap = gw_sparse_bound(&t->how, (uint32_t)t->set.n);
     const struct gw_kern *kern;
-    size_t len = 0, ran = 0;
     assert_true(cap != 0 && cap <= MASK_ROOM);
     t->coded = fence_end(F_CODED, cap);
-    for (size_t k = 0; (kern = gw_kern_at(k)) != NULL; k++) {
-        if (!kern->usable())
-            continue;
-        uint8_t *to = ran++ == 0 ? t->coded : fence_end(F_OTHER, t->len);
-        assert_int_equal(encode(kern, t, to, ran == 1 ? cap : t->len, &len), GW_OK);
-        if (ran == 1)
-            t->len = len;
-        assert_int_equal(len, t->len);
-        assert_true(len <= cap);
-        assert_memory_equal(to, t->coded, len);
-        size_t caps[] = {len - 1, len / 2, mask_below(len), 0};
-        for (size_t i = 0; i < GW_LEN(caps); i++)
-            assert_int_equal(encode(kern, t, fence_end(F_OTHER, caps[i]), caps[i], &len), GW_RAW);
-    }
+    assert_int_equal(encode(NULL, t, t->coded, cap, &t->len), GW_OK);
+    assert_true(t->len <= cap);
     memmove(fence_end(F_CODED, t->len), t->coded, t->len); /* the first byte beyond it is the fence */
     t->coded = fence_end(F_CODED, t->len);
     for (size_t k = 0; (kern = gw_kern_at(k)) != NULL; k++)
         if (kern->usable())
-            check_decode(kern, t);
+            check_encode(kern, t), check_decode(kern, t);
     check_damage(t);
 }
 
@@ -288,8 +288,43 @@ static void test_even(void **s)
 }
 
 
+/* One Elias-Fano block of few entries, at every width of the low part and every length, with as little as there can be behind
+ * it: 4 bytes of values and seldom padding. */
+static void test_widths(void **s)
+{
+    (void)s;
+    const struct gw_kern *kern;
+    mask_state = 12;
+    for (uint32_t n = 1; n <= 41; n++)
+        for (uint64_t space = 1 << 20; space > n; space -= gw_min_u64(space, 1 + space / 8 + mask_below(9))) {
+            struct trial t = {.set = {.space = space, .n = n}};
+            t.how = (struct gw_sparse){.size = sizeof(t.how), .index = GW_INDEX_EF20, .value = GW_VALUE_MEAN, .space = space};
+            t.set.index = (uint32_t *)(void *)fence_end(F_INDEX, 4 * n), t.set.value = (float *)(void *)fence_end(F_VALUE, 4 * n);
+            for (uint32_t i = 0; i < n; i++) {
+                uint64_t from = i * space / n, to = (i + 1) * space / n;
+                t.set.index[i] = (uint32_t)(from + mask_below(to - from)), t.set.value[i] = 1;
+            }
+            uint8_t first[512];
+            uint32_t index[41], got = 0;
+            float value[41];
+            assert_int_equal(encode(&gw_kern_scalar, &t, first, sizeof(first), &t.len), GW_OK);
+            for (size_t k = 0; (kern = gw_kern_at(k)) != NULL; k++) {
+                size_t len = 0;
+                uint8_t *to = fence_end(F_OTHER, t.len);
+                if (!kern->usable())
+                    continue;
+                assert_int_equal(encode(kern, &t, to, t.len, &len), GW_OK);
+                assert_int_equal(len, t.len);
+                assert_memory_equal(to, first, len);
+                assert_int_equal(gw_sparse_decode(to, len, space, index, value, n, &got), GW_OK);
+                assert_memory_equal(index, t.set.index, 4 * n);
+            }
+        }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sets), cmocka_unit_test(test_even)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sets), cmocka_unit_test(test_even),
+                                       cmocka_unit_test(test_widths)};
     return cmocka_run_group_tests_name("prop_sparse", tests, fence_setup, fence_teardown);
 }
