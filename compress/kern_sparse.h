@@ -33,8 +33,8 @@ struct gw_kern_sparse {
     void (*bf16_read)(const uint8_t *in, size_t n, float *value);
     /* The largest magnitude of n values as bits without sign. */
     uint32_t (*top)(const float *value, size_t n);
-    /* n at most GW_SPARSE_BLOCK: the nearest even of value * per, clamped to +-127 */
-    void (*int8_write)(const float *value, size_t n, float per, uint8_t *out);
+    /* The nearest even of value / scale, clamped to +-127. */
+    void (*int8_write)(const float *value, size_t n, float scale, uint8_t *out);
     /* 0 when a code is -128 */
     int (*int8_read)(const uint8_t *in, size_t n, float scale, float *value);
     /* The sum by 32 partial sums, magnitudes below 2^-100 as zero. */

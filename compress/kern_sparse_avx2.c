@@ -124,7 +124,7 @@ static inline __attribute__((always_inline)) int string_read(const uint8_t *in, 
 {
     size_t at = 0;
     for (size_t k = 0; k < bits; k += 64) {
-        uint64_t w = gw_bits_at(in, readable, start + k) & gw_low_mask(bits - k);
+        uint64_t w = gw_held(gw_bits_at(in, readable, start + k) & gw_low_mask(bits - k));
         size_t many = (size_t)__builtin_popcountll(w);
         if (many > n - at)
             return 0;
@@ -218,6 +218,13 @@ static __m256i bf16_of(__m256i b)
     return _mm256_blendv_epi8(r, all(GW_FLOAT_NAN >> 16), above(a, all(GW_FLOAT_INF)));
 }
 
+static __m256i f32_of(__m256i b)
+{
+    __m256i a = _mm256_and_si256(b, all(GW_FLOAT_ABS)), zero = above(all(GW_FLOAT_LEAST), a);
+    b = _mm256_andnot_si256(_mm256_and_si256(zero, all(GW_FLOAT_ABS)), b);
+    return _mm256_blendv_epi8(b, all(GW_FLOAT_NAN), above(a, all(GW_FLOAT_INF)));
+}
+
 static void bf16_write(const float *value, size_t n, uint8_t *out)
 {
     size_t i = 0;
@@ -234,10 +241,10 @@ static void bf16_read(const uint8_t *in, size_t n, float *value)
     size_t i = 0;
     for (; i + 8 <= n; i += 8) {
         __m256i v = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)(in + 2 * i)));
-        put(value + i, _mm256_slli_epi32(v, 16));
+        put(value + i, f32_of(_mm256_slli_epi32(v, 16)));
     }
     for (; i < n; i++)
-        value[i] = gw_float_of((uint32_t)gw_get16(in + 2 * i) << 16);
+        value[i] = gw_float_of(gw_of_bf16(gw_get16(in + 2 * i)));
 }
 
 static uint32_t top(const float *value, size_t n)
@@ -257,24 +264,24 @@ static uint32_t top(const float *value, size_t n)
     return best;
 }
 
-static __m256i rounded(const float *value, __m256 per)
+static __m256i rounded(const float *value, __m256 scale)
 {
-    __m256 half = _mm256_set1_ps(12582912.0f), v = _mm256_add_ps(_mm256_mul_ps(_mm256_loadu_ps(value), per), half);
+    __m256 half = _mm256_set1_ps(12582912.0f), v = _mm256_add_ps(_mm256_div_ps(_mm256_loadu_ps(value), scale), half);
     return _mm256_sub_epi32(_mm256_castps_si256(v), all(0x4b400000));
 }
 
-static void int8_write(const float *value, size_t n, float per, uint8_t *out)
+static void int8_write(const float *value, size_t n, float scale, uint8_t *out)
 {
-    __m256 p = _mm256_set1_ps(per);
+    __m256 s = _mm256_set1_ps(scale);
     size_t i = 0;
     for (; i + 32 <= n; i += 32) {
-        __m256i a = _mm256_packs_epi32(rounded(value + i, p), rounded(value + i + 8, p)),
-                b = _mm256_packs_epi32(rounded(value + i + 16, p), rounded(value + i + 24, p));
+        __m256i a = _mm256_packs_epi32(rounded(value + i, s), rounded(value + i + 8, s)),
+                b = _mm256_packs_epi32(rounded(value + i + 16, s), rounded(value + i + 24, s));
         __m256i v = _mm256_max_epi8(_mm256_packs_epi16(a, b), _mm256_set1_epi8(-127));
         put(out + i, _mm256_permutevar8x32_epi32(v, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
     }
     for (; i < n; i++) {
-        int32_t q = gw_float_round(value[i] * per);
+        int32_t q = gw_float_round(value[i] / scale);
         out[i] = (uint8_t)(q > 127 ? 127 : q < -127 ? -127 : q);
     }
 }

@@ -92,7 +92,7 @@ static void bf16_write(const float *value, size_t n, uint8_t *out)
 static void bf16_read(const uint8_t *in, size_t n, float *value)
 {
     for (size_t i = 0; i < n; i++)
-        value[i] = gw_float_of((uint32_t)gw_get16(in + 2 * i) << 16);
+        value[i] = gw_float_of(gw_of_bf16(gw_get16(in + 2 * i)));
 }
 
 static uint32_t top(const float *value, size_t n)
@@ -105,10 +105,10 @@ static uint32_t top(const float *value, size_t n)
     return most;
 }
 
-static void int8_write(const float *value, size_t n, float per, uint8_t *out)
+static void int8_write(const float *value, size_t n, float scale, uint8_t *out)
 {
     for (size_t i = 0; i < n; i++) {
-        int32_t q = gw_float_round(value[i] * per);
+        int32_t q = gw_float_round(value[i] / scale);
         out[i] = (uint8_t)(q > 127 ? 127 : q < -127 ? -127 : q);
     }
 }

@@ -12,6 +12,13 @@ static inline size_t gw_bit_bytes(size_t bits)
     return (bits + 7) / 8;
 }
 
+/* What was read from memory that a peer may write is in a register from here on: nobody looks there again. */
+static inline uint64_t gw_held(uint64_t v)
+{
+    __asm__ volatile("" : "+r"(v));
+    return v;
+}
+
 /* Up to 8 bytes from `at` on, zeros beyond len. */
 static inline uint64_t gw_word_at(const uint8_t *in, size_t len, size_t at)
 {

@@ -211,7 +211,7 @@ static uint32_t count_of(struct cursor *c, uint8_t count)
         return count;
     if (c->escapes_end - c->escape < 4)
         return 0;
-    uint32_t n = gw_get32(c->escape);
+    uint32_t n = (uint32_t)gw_held(gw_get32(c->escape));
     c->escape += 4;
     return n >= ESCAPE ? n : 0;
 }
@@ -230,7 +230,7 @@ int gw_blocks_read(const struct gw_kern_sparse *kern, unsigned kind, const uint8
     c.body = c.escapes_end = c.escape + 4 * escapes;
     for (size_t i = next_used(in, 0, blocks); i < blocks; i = next_used(in, i + 1, blocks)) {
         uint64_t u = gw_min_u64(size, space - ((uint64_t)i << log));
-        uint32_t m = count_of(&c, in[i]);
+        uint32_t m = count_of(&c, (uint8_t)gw_held(in[i]));
         if (m == 0 || m > u || m > n - at)
             return 0;
         size_t bytes = body_bytes(kind, m, u);

@@ -44,4 +44,11 @@ static inline uint16_t gw_bf16(uint32_t b)
         r = 0x7f7f;
     return (uint16_t)(sign >> 16 | r);
 }
+
+/* The f32 bits of any bf16: exponent 0 is zero, every NaN is the one. */
+static inline uint32_t gw_of_bf16(uint16_t v)
+{
+    uint32_t b = (uint32_t)v << 16, a = b & GW_FLOAT_ABS;
+    return a > GW_FLOAT_INF ? GW_FLOAT_NAN : a < GW_FLOAT_LEAST ? b & ~GW_FLOAT_ABS : b;
+}
 #endif

@@ -41,7 +41,7 @@ int gw_runs_read(const uint8_t *in, size_t len, uint64_t space, uint32_t *index,
     if (len % 8 != 0)
         return 0;
     for (size_t r = 0; r < runs; r++) {
-        uint64_t first = gw_get32(in + 4 * r), many = gw_get32(in + 4 * (runs + r));
+        uint64_t first = gw_held(gw_get32(in + 4 * r)), many = gw_held(gw_get32(in + 4 * (runs + r)));
         if (first < least || first >= blocks || many == 0 || many > blocks - first)
             return 0;
         uint64_t start = first << RUN_LOG, m = gw_min_u64(many << RUN_LOG, space - start);

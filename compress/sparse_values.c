@@ -9,6 +9,7 @@
 #include <base/bytes.h>
 #include <base/check.h>
 
+#include "sparse_bits.h"
 #include "sparse_float.h"
 #include "sparse_index.h"
 
@@ -35,12 +36,13 @@ uint64_t gw_values_bound(unsigned kind, uint64_t n)
     }
 }
 
-/* A block's scale as the wire has it: 0, the NaN, or a 127th of its largest magnitude. */
+/* A block's scale as the wire has it: 0, a 127th of its largest magnitude, or the NaN where codes cannot say it. */
 static uint32_t scale_of(uint32_t top)
 {
-    if (top >= GW_FLOAT_INF)
-        return GW_FLOAT_NAN;
-    return top < GW_FLOAT_TINY ? 0 : (uint32_t)gw_min_u64(gw_float_bits(gw_float_of(top) / 127.0f), SCALE_MOST);
+    if (top < GW_FLOAT_TINY)
+        return 0;
+    uint32_t scale = gw_float_bits(gw_float_of(top) / 127.0f);
+    return top >= GW_FLOAT_INF || scale > SCALE_MOST ? GW_FLOAT_NAN : scale;
 }
 
 static size_t body_bytes(uint32_t scale, size_t n)
@@ -77,12 +79,12 @@ static void int8_write(const struct gw_kern_sparse *kern, const float *value, si
     uint8_t *body = out + 4 * blocks_of(n);
     for (size_t i = 0, m; i < n; i += m, out += 4) {
         m = gw_min_u64(BLOCK, n - i);
-        uint32_t top = kern->top(value + i, m), scale = scale_of(top);
+        uint32_t scale = scale_of(kern->top(value + i, m));
         gw_put32(out, scale);
         if (scale == GW_FLOAT_NAN)
             f32_write(value + i, m, body);
         else if (scale != 0)
-            kern->int8_write(value + i, m, 127.0f / gw_float_of(top), body);
+            kern->int8_write(value + i, m, gw_float_of(scale), body);
         body += body_bytes(scale, m);
     }
 }
@@ -102,7 +104,7 @@ static int int8_read(const struct gw_kern_sparse *kern, const uint8_t *in, size_
     size_t left = len - heads;
     for (size_t i = 0, m; i < n; i += m, in += 4) {
         m = gw_min_u64(BLOCK, n - i);
-        uint32_t scale = gw_get32(in);
+        uint32_t scale = (uint32_t)gw_held(gw_get32(in));
         size_t bytes = body_bytes(scale, m);
         if (!scale_known(scale) || bytes > left)
             return 0;

@@ -38,7 +38,7 @@ enum gw_sparse_index {
 enum gw_sparse_value {
     GW_VALUE_F32 = 0,  /* every bit */
     GW_VALUE_BF16 = 1, /* nearest even */
-    GW_VALUE_INT8 = 2, /* blocks of 256 entries, 1/127 of the block's largest magnitude; a block with Inf or NaN stays f32 */
+    GW_VALUE_INT8 = 2, /* blocks of 256 entries, 1/127 of the block's largest magnitude; with Inf or NaN they stay f32 */
     GW_VALUE_MEAN = 3, /* one number for all: their mean */
     GW_VALUE_COUNT
 };

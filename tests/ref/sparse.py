@@ -142,6 +142,10 @@ def int8(data, count):
     return b"".join(out)
 
 
+def bf16(x):
+    return 0x7FC00000 if x & 0x7FFF > 0x7F80 else (x if x & 0x7F80 else x & 0x8000) << 16
+
+
 def values(kind, data, count):
     if kind == 2:
         return int8(data, count)
@@ -149,7 +153,7 @@ def values(kind, data, count):
     if kind == 0:
         return data
     if kind == 1:
-        return b"".join(b"\0\0" + data[i:i + 2] for i in range(0, len(data), 2))
+        return b"".join(struct.pack("<I", bf16(x)) for x in struct.unpack("<%dH" % count, data))
     a = int.from_bytes(data, "little") & 0x7FFFFFFF
     need(a <= 0x7F800000 and (a >= 0x0D800000 or not any(data)) or data == b"\0\0\xc0\x7f", "mean")
     return data * count

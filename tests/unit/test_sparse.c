@@ -305,6 +305,29 @@ static void test_format(void **s)
     assert_int_equal(gw_sparse_decode(out, len, 10, set_index, set_value, 2, &n), GW_OK);
 }
 
+/* Codes that no encoder writes, in the lanes of a vector and behind them. */
+static void test_bf16_codes(void **s)
+{
+    (void)s;
+    static const uint16_t code[] = {0x0001, 0x8001, 0x807f, 0x0080, 0x7f80, 0xff80, 0x7f81, 0xffff, 0x0001, 0x8001, 0x7fff, 0x3f80};
+    static const uint32_t value[] = {0,          0x80000000, 0x80000000, 0x00800000, 0x7f800000, 0xff800000,
+                                     0x7fc00000, 0x7fc00000, 0,          0x80000000, 0x7fc00000, 0x3f800000};
+    struct gw_sparse how = {.size = sizeof(how), .index = GW_INDEX_SEED, .value = GW_VALUE_BF16, .space = 100, .seed = 1};
+    uint8_t out[200];
+    size_t len = 0;
+    uint32_t n;
+    assert_int_equal(gw_sparse_encode(&how, NULL, set_value, GW_LEN(code), out, sizeof(out), &len), GW_OK);
+    for (size_t i = 0; i < GW_LEN(code); i++)
+        gw_put16(out + HEADS + 2 * i, code[i]);
+    for (size_t k = 0; gw_kern_at(k) != NULL; k++) {
+        if (!gw_kern_at(k)->usable())
+            continue;
+        gw_kern_force(gw_kern_at(k));
+        assert_int_equal(gw_sparse_decode(out, len, 100, other_index, other_value, GW_LEN(code), &n), GW_OK);
+        assert_memory_equal(other_value, value, sizeof(value));
+    }
+}
+
 /* ---- shared seed ---- */
 
 static void test_seeded(void **s)
@@ -414,6 +437,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_golden),      cmocka_unit_test(test_format), cmocka_unit_test(test_refused), cmocka_unit_test(test_checksum),
                                        cmocka_unit_test(test_largest),     cmocka_unit_test(test_many_in_few),
-                                       cmocka_unit_test(test_seeded),      cmocka_unit_test(test_masks)};
+                                       cmocka_unit_test(test_seeded),      cmocka_unit_test(test_bf16_codes),      cmocka_unit_test(test_masks)};
     return cmocka_run_group_tests_name("sparse", tests, fence_setup, fence_teardown);
 }
