@@ -54,7 +54,8 @@ static void save_set(const char *dir, const char *name, const char *end, const u
     fclose(f);
 }
 
-static void make(const char *dir, const char *name, unsigned index, unsigned how_value, uint64_t space, uint64_t seed, uint32_t n)
+static void make(const char *dir, const char *name, unsigned index, unsigned how_value, uint64_t space, uint64_t seed,
+                 uint32_t n)
 {
     struct gw_sparse how = {.size = sizeof(how), .index = (uint8_t)index, .value = (uint8_t)how_value, .space = space};
     size_t len = 0;

@@ -1,4 +1,4 @@
-/* masks.h - sets of coordinates drawn by chance, and memory between pages that nobody may touch, for the tests of sparse sets. */
+/* masks.h - for the tests of sparse sets: sets drawn by chance, and memory between pages that nobody may touch. */
 #ifndef GW_TESTS_MASKS_H
 #define GW_TESTS_MASKS_H
 

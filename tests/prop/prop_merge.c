@@ -45,7 +45,8 @@ static size_t naive_union(const struct mask_set *a, const struct mask_set *b)
 
 static gw_err merge(const struct mask_set *a, const struct mask_set *b, size_t cap, size_t *n_p)
 {
-    return gw_sparse_merge(a->index, a->value, a->n, b->index, b->value, b->n, (uint32_t *)(void *)fence_end(F_OUT_INDEX, 4 * cap),
+    return gw_sparse_merge(a->index, a->value, a->n, b->index, b->value, b->n,
+                           (uint32_t *)(void *)fence_end(F_OUT_INDEX, 4 * cap),
                            (float *)(void *)fence_end(F_OUT_VALUE, 4 * cap), cap, n_p);
 }
 
@@ -149,6 +150,7 @@ static void test_dense(void **s)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_merge), cmocka_unit_test(test_conserved), cmocka_unit_test(test_dense)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_merge), cmocka_unit_test(test_conserved),
+                                       cmocka_unit_test(test_dense)};
     return cmocka_run_group_tests_name("prop_merge", tests, fence_setup, fence_teardown);
 }

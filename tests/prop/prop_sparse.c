@@ -301,7 +301,8 @@ static void test_widths(void **s)
         for (uint64_t space = 1 << 20; space > n; space -= gw_min_u64(space, 1 + space / 8 + mask_below(9))) {
             struct trial t = {.set = {.space = space, .n = n}};
             t.how = (struct gw_sparse){.size = sizeof(t.how), .index = GW_INDEX_EF20, .value = GW_VALUE_MEAN, .space = space};
-            t.set.index = (uint32_t *)(void *)fence_end(F_INDEX, 4 * n), t.set.value = (float *)(void *)fence_end(F_VALUE, 4 * n);
+            t.set.index = (uint32_t *)(void *)fence_end(F_INDEX, 4 * n);
+            t.set.value = (float *)(void *)fence_end(F_VALUE, 4 * n);
             for (uint32_t i = 0; i < n; i++) {
                 uint64_t from = i * space / n, to = (i + 1) * space / n;
                 t.set.index[i] = (uint32_t)(from + mask_below(to - from)), t.set.value[i] = 1;
