@@ -16,6 +16,7 @@
 
 #include "codecs.h"
 #include "group.h"
+#include "view.h"
 
 static size_t tiles_of(size_t len)
 {

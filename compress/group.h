@@ -48,7 +48,4 @@ size_t gw_tile_encode(const struct gw_kern *kern, enum gw_view view, const uint8
  * it. */
 gw_err gw_tile_decode(const struct gw_kern *kern, enum gw_view view, const uint8_t *in, size_t len,
                       uint8_t *dst, size_t n, size_t *used_p, struct gw_group_ws *ws);
-
-/* 1 when a sample of at most 4 KiB says that coding these bytes in this view makes them smaller. */
-int gw_view_pays(enum gw_view view, const void *src, size_t len);
 #endif
