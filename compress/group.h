@@ -1,4 +1,4 @@
-/* group.h - one tile of the group codec.  The bytes are drawn in FORMAT.md; codec_group.c puts
+/* group.h - one tile of the group codec.  The bytes are drawn in FORMAT.md; tiles.c puts
  * tiles into a payload. */
 #ifndef GW_COMPRESS_GROUP_H
 #define GW_COMPRESS_GROUP_H
@@ -9,18 +9,9 @@
 #include <gradwire/codec.h>
 
 #include "kern.h"
+#include "tiles.h"
 
-enum {
-    GW_TILE_UNIT = 16,                             /* lengths of the table count these */
-    GW_TILE_ZERO = 0,                              /* the length of a tile of zeros */
-    GW_TILE_STORED = GW_TILE_BYTES / GW_TILE_UNIT, /* the length of a tile that is not coded */
-    GW_TILE_CODED_MAX = GW_TILE_BYTES - GW_TILE_UNIT,
-    GW_TILE_LENGTH_BITS = 11,
-    /* the longest that gw_tile_encode can make of a tile: every group raw, their headers, a tail */
-    GW_TILE_ROOM = GW_TILE_BYTES + 2 * GW_TILE_GROUPS + GW_TILE_UNIT
-};
-
-/* The scratch of a call.  Escapes are gathered apart because they stand last in their tile. */
+/* The scratch of a call; `tile` is what tiles.h wants first.  Escapes are gathered apart because they stand last in their tile. */
 struct gw_group_ws {
     uint8_t tile[GW_TILE_ROOM];
     uint8_t esc[GW_TILE_GROUPS * GW_CODES_BYTES + GW_GROUP_VALUES];
