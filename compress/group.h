@@ -1,5 +1,5 @@
-/* group.h - one tile of the group codec.  The bytes are drawn in FORMAT.md; tiles.c puts
- * tiles into a payload. */
+/* group.h - one tile of groups of 256 values, as the codecs group and tight write it.  The bytes are drawn in FORMAT.md;
+ * tiles.c puts tiles into a payload. */
 #ifndef GW_COMPRESS_GROUP_H
 #define GW_COMPRESS_GROUP_H
 
@@ -9,13 +9,18 @@
 #include <gradwire/codec.h>
 
 #include "kern.h"
+#include "holes.h"
 #include "tiles.h"
 
-/* The scratch of a call; `tile` is what tiles.h wants first.  Escapes are gathered apart because they stand last in their tile. */
+/* The scratch of a call; `tile` is what tiles.h wants first.  Escapes are gathered apart because they stand last in their
+ * tile; `group` is a short group made full, `values` and `body` are a sparse group's values and their window. */
 struct gw_group_ws {
     uint8_t tile[GW_TILE_ROOM];
     uint8_t esc[GW_TILE_GROUPS * GW_CODES_BYTES + GW_GROUP_VALUES];
+    uint8_t list[2 * GW_TILE_GROUPS];
     uint8_t group[GW_GROUP_BYTES_MAX];
+    uint8_t values[GW_GROUP_BYTES_MAX + GW_SPARSE_SLACK];
+    uint8_t body[GW_GROUP_BYTES_MAX];
 };
 
 /* Groups of a tile of n bytes; the last one may be short. */
@@ -39,4 +44,13 @@ size_t gw_tile_encode(const struct gw_kern *kern, enum gw_view view, const uint8
  * it. */
 gw_err gw_tile_decode(const struct gw_kern *kern, enum gw_view view, const uint8_t *in, size_t len,
                       uint8_t *dst, size_t n, size_t *used_p, struct gw_group_ws *ws);
+
+/* ---- sparse groups: the window of `some` values, cut off behind them ---- */
+
+/* Bytes of the body: the map, then the planes. */
+size_t gw_sparse_bytes(enum gw_view view, unsigned some);
+/* The first values of a window body, as kernels write it, to the planes of a sparse one. */
+void gw_sparse_pack(enum gw_view view, unsigned some, const uint8_t *body, uint8_t *planes);
+/* Back; codes behind the last value are 0, and what other planes hold there means nothing.  0 when a bit behind it is set. */
+int gw_sparse_unpack(enum gw_view view, unsigned some, const uint8_t *planes, uint8_t *body);
 #endif

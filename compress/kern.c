@@ -4,11 +4,11 @@
 #include "kern.h"
 
 const struct gw_view_shape gw_view_shapes[GW_VIEW_COUNT] = {
-    [GW_VIEW_BYTES] = {.width = 1, .body = 128, .raw = 256, .escapes = 127},
-    [GW_VIEW_BF16] = {.width = 2, .body = 384, .raw = 512, .escapes = 127},
-    [GW_VIEW_F32] = {.width = 4, .body = 896, .raw = 1024, .escapes = 127},
-    [GW_VIEW_F16] = {.width = 2, .body = 448, .raw = 512, .escapes = 63},
-    [GW_VIEW_F32_BF16] = {.width = 4, .body = 384, .raw = 512, .escapes = 127},
+    [GW_VIEW_BYTES] = {.width = 1, .body = 128, .raw = 256, .escapes = 127, .zeros = 96},
+    [GW_VIEW_BF16] = {.width = 2, .body = 384, .raw = 512, .escapes = 127, .zeros = 40},
+    [GW_VIEW_F32] = {.width = 4, .body = 896, .raw = 1024, .escapes = 127, .zeros = 24},
+    [GW_VIEW_F16] = {.width = 2, .body = 448, .raw = 512, .escapes = 63, .zeros = 40},
+    [GW_VIEW_F32_BF16] = {.width = 4, .body = 384, .raw = 512, .escapes = 127, .zeros = 40},
 };
 
 const struct gw_kern *gw_kern_at(size_t i)

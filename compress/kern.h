@@ -33,10 +33,12 @@ struct gw_view_shape {
     uint16_t body;    /* bytes of a window group, without its escapes */
     uint16_t raw;     /* bytes of a raw group */
     uint16_t escapes; /* more than these and raw is not longer */
+    uint16_t zeros;   /* with fewer exponents that are 0 a sparse group gains too little to be tried */
 };
 extern const struct gw_view_shape gw_view_shapes[GW_VIEW_COUNT];
 
 struct gw_kern_view;
+struct gw_kern_holes;
 
 struct gw_kern {
     const char *name;
@@ -48,14 +50,15 @@ struct gw_kern {
     uint64_t (*hash)(const void *p, size_t n);
     /* Codes 256 values and answers the group's kind.  body: room for `raw` bytes, which hold
      * nothing of use after ZERO and RAW.  esc: room for 256 bytes, kind - 1 of them are set. *top_p
-     * is 0 after ZERO and RAW. */
+     * is 0 after ZERO and RAW.  *zeros_p: how many exponents are 0. */
     unsigned (*encode[GW_VIEW_COUNT])(const uint8_t *src, uint8_t *body, uint8_t *esc,
-                                      uint8_t *top_p);
+                                      uint8_t *top_p, unsigned *zeros_p);
     /* Decodes a window group.  0 when the codes ask for another number of escapes than n; never
      * reads more than n. */
     int (*decode[GW_VIEW_COUNT])(const uint8_t *body, unsigned top, const uint8_t *esc, unsigned n,
                                  uint8_t *dst);
-    const struct gw_kern_view *view; /* view.h */
+    const struct gw_kern_view *view;     /* view.h */
+    const struct gw_kern_holes *holes; /* holes.h */
 };
 
 extern const struct gw_kern gw_kern_scalar;

@@ -8,6 +8,7 @@
 #include <base/bytes.h>
 
 #include "kern.h"
+#include "holes.h"
 #include "view.h"
 
 enum { N = GW_GROUP_VALUES };
@@ -60,9 +61,10 @@ static void nibbles_unpack(const uint8_t *in, uint8_t code[N])
 /* Codes 1..last-1 are exponents top..top-last+2, `last` is an escape, 0 is exponent 0 (zeros and
  * subnormals of either sign, whose other bits are kept elsewhere).  Answers how many escapes. */
 static unsigned window_encode(const uint8_t e[N], unsigned last, uint8_t code[N], uint8_t *esc,
-                              uint8_t *top_p)
+                              uint8_t *top_p, unsigned *zeros_p)
 {
     unsigned top = 0, escapes = 0;
+    *zeros_p = 0;
     for (unsigned i = 0; i < N; i++)
         top = e[i] > top ? e[i] : top;
     for (unsigned i = 0; i < N; i++) {
@@ -70,6 +72,7 @@ static unsigned window_encode(const uint8_t e[N], unsigned last, uint8_t code[N]
         code[i] = (uint8_t)(e[i] == 0 ? 0 : below < last ? below : last);
         if (code[i] == last)
             esc[escapes++] = e[i];
+        *zeros_p += e[i] == 0;
     }
     *top_p = (uint8_t)top;
     return escapes;
@@ -93,13 +96,13 @@ static int window_decode(const uint8_t code[N], unsigned last, unsigned top, con
 
 /* What all views but f16 do once the exponents stand alone. */
 static unsigned finish(const uint8_t e[N], unsigned any, uint8_t *body, uint8_t *esc,
-                       uint8_t *top_p)
+                       uint8_t *top_p, unsigned *zeros_p)
 {
     uint8_t code[N];
-    *top_p = 0;
+    *top_p = 0, *zeros_p = N;
     if (any == 0)
         return GW_KIND_ZERO;
-    unsigned escapes = window_encode(e, 15, code, esc, top_p);
+    unsigned escapes = window_encode(e, 15, code, esc, top_p, zeros_p);
     if (escapes > gw_view_shapes[GW_VIEW_BF16].escapes) {
         *top_p = 0;
         return GW_KIND_RAW;
@@ -117,9 +120,10 @@ static int start(const uint8_t *body, unsigned top, const uint8_t *esc, unsigned
 
 /* ---- bytes: the byte is its own exponent ---- */
 
-static unsigned encode_bytes(const uint8_t *src, uint8_t *body, uint8_t *esc, uint8_t *top_p)
+static unsigned encode_bytes(const uint8_t *src, uint8_t *body, uint8_t *esc, uint8_t *top_p,
+                             unsigned *zeros_p)
 {
-    return finish(src, !gw_zero(src, N), body, esc, top_p);
+    return finish(src, !gw_zero(src, N), body, esc, top_p, zeros_p);
 }
 
 static int decode_bytes(const uint8_t *body, unsigned top, const uint8_t *esc, unsigned n,
@@ -145,7 +149,8 @@ static uint16_t join(unsigned e, unsigned sm)
     return (uint16_t)((sm & 0x80) << 8 | e << 7 | (sm & 0x7f));
 }
 
-static unsigned encode_bf16(const uint8_t *src, uint8_t *body, uint8_t *esc, uint8_t *top_p)
+static unsigned encode_bf16(const uint8_t *src, uint8_t *body, uint8_t *esc, uint8_t *top_p,
+                             unsigned *zeros_p)
 {
     uint8_t e[N];
     unsigned any = 0;
@@ -155,7 +160,7 @@ static unsigned encode_bf16(const uint8_t *src, uint8_t *body, uint8_t *esc, uin
         body[GW_CODES_BYTES + i] = sign_mantissa(v);
         any |= v;
     }
-    return finish(e, any, body, esc, top_p);
+    return finish(e, any, body, esc, top_p, zeros_p);
 }
 
 static int decode_bf16(const uint8_t *body, unsigned top, const uint8_t *esc, unsigned n,
@@ -169,7 +174,8 @@ static int decode_bf16(const uint8_t *body, unsigned top, const uint8_t *esc, un
     return 1;
 }
 
-static unsigned encode_f32(const uint8_t *src, uint8_t *body, uint8_t *esc, uint8_t *top_p)
+static unsigned encode_f32(const uint8_t *src, uint8_t *body, uint8_t *esc, uint8_t *top_p,
+                             unsigned *zeros_p)
 {
     uint8_t e[N];
     unsigned any = 0;
@@ -180,7 +186,7 @@ static unsigned encode_f32(const uint8_t *src, uint8_t *body, uint8_t *esc, uint
         gw_put16(body + GW_CODES_BYTES + N + 2 * i, (uint16_t)low);
         any |= v | low;
     }
-    return finish(e, any, body, esc, top_p);
+    return finish(e, any, body, esc, top_p, zeros_p);
 }
 
 static int decode_f32(const uint8_t *body, unsigned top, const uint8_t *esc, unsigned n,
@@ -196,7 +202,8 @@ static int decode_f32(const uint8_t *body, unsigned top, const uint8_t *esc, uns
     return 1;
 }
 
-static unsigned encode_f32_bf16(const uint8_t *src, uint8_t *body, uint8_t *esc, uint8_t *top_p)
+static unsigned encode_f32_bf16(const uint8_t *src, uint8_t *body, uint8_t *esc, uint8_t *top_p,
+                             unsigned *zeros_p)
 {
     uint8_t e[N];
     unsigned any = 0;
@@ -206,7 +213,7 @@ static unsigned encode_f32_bf16(const uint8_t *src, uint8_t *body, uint8_t *esc,
         body[GW_CODES_BYTES + i] = sign_mantissa(v);
         any |= v;
     }
-    return finish(e, any, body, esc, top_p);
+    return finish(e, any, body, esc, top_p, zeros_p);
 }
 
 static int decode_f32_bf16(const uint8_t *body, unsigned top, const uint8_t *esc, unsigned n,
@@ -233,15 +240,16 @@ static void twos_pack(const uint8_t *src, uint8_t *out)
         out[i / 128 * 32 + i % 32] |= (uint8_t)((src[2 * i + 1] & 3) << i / 32 % 4 * 2);
 }
 
-static unsigned encode_f16(const uint8_t *src, uint8_t *body, uint8_t *esc, uint8_t *top_p)
+static unsigned encode_f16(const uint8_t *src, uint8_t *body, uint8_t *esc, uint8_t *top_p,
+                             unsigned *zeros_p)
 {
     uint8_t e[N], code[N];
-    *top_p = 0;
+    *top_p = 0, *zeros_p = N;
     if (gw_zero(src, 2 * N))
         return GW_KIND_ZERO;
     for (unsigned i = 0; i < N; i++)
         e[i] = src[2 * i + 1] >> 2 & 0x1f, body[F16_LOW + i] = src[2 * i];
-    unsigned escapes = window_encode(e, F16_LAST, code, esc, top_p);
+    unsigned escapes = window_encode(e, F16_LAST, code, esc, top_p, zeros_p);
     if (escapes > gw_view_shapes[GW_VIEW_F16].escapes) {
         *top_p = 0;
         return GW_KIND_RAW;
@@ -287,4 +295,5 @@ const struct gw_kern gw_kern_scalar = {
                [GW_VIEW_F16] = decode_f16,
                [GW_VIEW_F32_BF16] = decode_f32_bf16},
     .view = &gw_kern_view_scalar,
+    .holes = &gw_kern_holes_scalar,
 };

@@ -16,6 +16,7 @@ TILE, GROUP, UNIT, CHUNK_MAX = 16384, 256, 16, 1 << 30
 WIDTH = {0: 1, 1: 2, 2: 4, 3: 2, 4: 4}
 RAW = {0: 1, 1: 2, 2: 4, 3: 2, 4: 2}
 BODY = {0: 128, 1: 384, 2: 896, 3: 448, 4: 384}
+PLANES = {0: (4,), 1: (4, 8), 2: (4, 8, 16), 3: (4, 8, 2), 4: (4, 8)}
 
 
 class Corrupt(Exception):
@@ -172,40 +173,77 @@ def window(view, top, body, escapes):
     return struct.pack("<256I", *(h << 16 | l for h, l in zip(upper, low)))
 
 
-def group(view, kind, top, values, body, escapes):
-    size = values * WIDTH[view]
-    if kind == 0:
+def plane_bytes(bits, m):
+    row = 256 // bits
+    return m * bits // 8 if bits >= 8 else m // row * 32 + min(m % row, 32)
+
+
+def sparse(view, m, top, body, escapes):
+    width = WIDTH[view]
+    places = [i for i in range(GROUP) if body[i // 8] >> i % 8 & 1]
+    need(len(places) == m, "values of a map")
+    at, full = 32, b""
+    for bits in PLANES[view]:
+        size = plane_bytes(bits, m)
+        plane = body[at:at + size] + bytes(32 * bits - size)
+        for i in range(m, GROUP if bits < 8 else 0):
+            row = 256 // bits
+            need(plane[i // row * 32 + i % 32] >> i % row // 32 * bits & (1 << bits) - 1 == 0, "bits behind the last value")
+        at, full = at + size, full + plane
+    values = window(view, top, full, escapes)
+    out = bytearray(GROUP * width)
+    for rank, i in enumerate(places):
+        out[i * width:(i + 1) * width] = values[rank * width:(rank + 1) * width]
+    return bytes(out)
+
+
+def group(view, g, body, escapes):
+    size = g.values * WIDTH[view]
+    if g.kind == 0:
         return bytes(size)
-    if kind == 255:
+    if g.kind == 255:
         return b"".join(b"\0\0" + body[i:i + 2] for i in range(0, len(body), 2)) if view == 4 else body
-    out = window(view, top, body, escapes)
+    out = sparse(view, g.top, g.listed[0], body, escapes) if g.kind == 254 else window(view, g.top, body, escapes)
     need(not any(out[size:]), "values beyond the end of a short group")
     return out[:size]
 
 
 # ---- tiles -----------------------------------------------------------------------------------------------------
 
-def places(view, data, values):
-    """Headers to (kind, top, values, body, body bytes, escape, escapes) per group: every place follows from them."""
-    groups = -(-values // GROUP)
-    need(len(data) >= 2 * groups, "headers")
-    out, body, escape = [], 2 * groups, 0
-    for i in range(groups):
-        kind, top, m = data[2 * i], data[2 * i + 1], min(GROUP, values - i * GROUP)
-        need(kind != 254, "sparse groups are reserved")
+class Group:
+    """Where a group's body and escapes are: sums over the headers before it, then over the list."""
+    def __init__(self, view, kind, top, values):
         need(top == 0 or kind not in (0, 255), "top of a zero or raw group")
-        size = 0 if kind == 0 else RAW[view] * m if kind == 255 else BODY[view]
-        n = 0 if kind in (0, 255) else kind - 1
-        out.append((kind, top, m, body, size, escape, n))
-        body, escape = body + size, escape + n
-    return out, body, escape
+        need(top != 0 or kind != 254, "a sparse group without values")
+        self.kind, self.top, self.values = kind, top, values
+        self.size = (0 if kind == 0 else RAW[view] * values if kind == 255 else BODY[view] if kind != 254 else
+                     32 + sum(plane_bytes(bits, top) for bits in PLANES[view]))
+        self.escapes = 0 if kind in (0, 254, 255) else kind - 1
+        self.listed = None
+
+
+def places(view, data, values, tail):
+    n = -(-values // GROUP)
+    need(len(data) >= 2 * n, "headers")
+    groups = [Group(view, data[2 * i], data[2 * i + 1], min(GROUP, values - i * GROUP)) for i in range(n)]
+    at = 2 * n
+    for g in groups:
+        g.body, at = at, at + g.size
+    end_of_bodies, at = at, at + tail
+    for g in groups:
+        if g.kind == 254:
+            need(len(data) >= at + 2, "list")
+            g.listed, at = data[at:at + 2], at + 2
+            g.escapes = g.listed[1]
+    for g in groups:
+        g.escape, at = at, at + g.escapes
+    return groups, end_of_bodies, at
 
 
 def coded_tile(view, data, n, last, chance):
     width = WIDTH[view]
     values, tail = n // width, n % width
-    groups, bodies_end, escapes = places(view, data, values)
-    used = bodies_end + tail + escapes
+    groups, bodies_end, used = places(view, data, values, tail)
     need(used <= len(data), "tile is shorter than its headers say")
     padding = data[used:]
     need(len(padding) < UNIT and not any(padding) and not (last and padding), "padding of a tile")
@@ -213,10 +251,8 @@ def coded_tile(view, data, n, last, chance):
     order = list(range(len(groups)))
     chance.shuffle(order)
     for i in order:
-        kind, top, m, body, size, escape, k = groups[i]
-        first = bodies_end + tail + escape
-        at = i * GROUP * width
-        out[at:at + m * width] = group(view, kind, top, m, data[body:body + size], data[first:first + k])
+        g, at = groups[i], i * GROUP * width
+        out[at:at + g.values * width] = group(view, g, data[g.body:g.body + g.size], data[g.escape:g.escape + g.escapes])
     out[n - tail:] = data[bodies_end:bodies_end + tail]
     return bytes(out), len(groups)
 

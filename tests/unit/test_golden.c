@@ -28,22 +28,40 @@ static size_t load(const char *path, uint8_t *p)
     return n;
 }
 
-/* The format is what these files say; every kernel writes them and reads them. */
+/* The frames that today's encoders still write; the other is from before there were sparse groups, and is read for ever. */
+static const struct {
+    const char *name, *codec;
+    int written;
+} golden[] = {
+    {"f32", "group", 1},         {"bf16", "group", 0},         {"f16", "group", 1},
+    {"f32_bf16", "group", 1},    {"f32_not_bf16", "group", 1}, {"bytes", "group", 1},
+    {"zero", "group", 1},        {"sparse_f32", "group", 1},   {"sparse_bf16", "group", 1},
+    {"sparse_f16", "group", 1},  {"sparse_bytes", "group", 1}, {"sparse_f32_bf16", "group", 1},
+};
+
+static void write_again(const char *name, size_t n, const struct gw_frame *f, size_t len)
+{
+    struct gw_coding c = {.size = sizeof(c), .view = f->view};
+    size_t again;
+    assert_int_equal(gw_frame_encode(gw_codec_by_name(name), &c, 1, src, n, out, sizeof(out), &again, ws), GW_OK);
+    assert_int_equal(again, len);
+    assert_memory_equal(out, coded, len);
+}
+
+/* The format is what these files say; every kernel reads them. */
 static void test_golden(void **s)
 {
     (void)s;
-    static const char *const names[] = {"f32",          "bf16",  "f16", "f32_bf16",
-                                        "f32_not_bf16", "bytes", "zero"};
     char path[512];
-    for (size_t i = 0; i < GW_LEN(names); i++) {
+    for (size_t i = 0; i < GW_LEN(golden); i++) {
         struct gw_frame f;
-        snprintf(path, sizeof(path), "%s/tests/golden/%s.raw", GW_SRC, names[i]);
-        size_t n = load(path, src), len, again;
-        snprintf(path, sizeof(path), "%s/tests/golden/%s.frame", GW_SRC, names[i]);
+        snprintf(path, sizeof(path), "%s/tests/golden/%s.raw", GW_SRC, golden[i].name);
+        size_t n = load(path, src), len;
+        snprintf(path, sizeof(path), "%s/tests/golden/%s.frame", GW_SRC, golden[i].name);
         len = load(path, coded);
         assert_true(n > 0);
         assert_int_equal(gw_frame_read(coded, len, &f), GW_OK);
-        struct gw_coding c = {.size = sizeof(c), .view = f.view};
+        assert_int_equal(f.codec, gw_codec_by_name(golden[i].codec)->id);
         for (size_t k = 0; gw_kern_at(k) != NULL; k++) {
             if (!gw_kern_at(k)->usable())
                 continue;
@@ -51,11 +69,8 @@ static void test_golden(void **s)
             memset(out, 0xee, n);
             assert_int_equal(gw_frame_decode(coded, len, out, n, ws), GW_OK);
             assert_memory_equal(out, src, n);
-            assert_int_equal(gw_frame_encode(gw_codec_by_id(GW_CODEC_GROUP), &c, 1, src, n, out,
-                                             sizeof(out), &again, ws),
-                             GW_OK);
-            assert_int_equal(again, len);
-            assert_memory_equal(out, coded, len);
+            if (golden[i].written)
+                write_again(golden[i].codec, n, &f, len);
         }
     }
 }
