@@ -7,17 +7,14 @@
 static size_t encode_tile(const struct gw_kern *kern, unsigned *view_p, const uint8_t *src, size_t n, uint8_t *out,
                           uint32_t *count_p, void *ws)
 {
-    if (*view_p == GW_VIEW_F32_BF16 && !kern->low_zero(src, n))
-        *view_p = GW_VIEW_F32;
-    *count_p = (uint32_t)gw_tile_groups((enum gw_view)*view_p, n);
-    return gw_tile_encode(kern, (enum gw_view)*view_p, src, n, out, ws);
+    return gw_tile_encode(kern, NULL, gw_tile_view(kern, view_p, src, n, count_p), src, n, out, ws);
 }
 
 static gw_err decode_tile(const struct gw_kern *kern, unsigned view, const uint8_t *in, size_t len, uint8_t *dst,
                           size_t n, size_t *used_p, uint32_t *count_p, void *ws)
 {
     *count_p = (uint32_t)gw_tile_groups((enum gw_view)view, n);
-    return gw_tile_decode(kern, (enum gw_view)view, in, len, dst, n, used_p, ws);
+    return gw_tile_decode(kern, NULL, (enum gw_view)view, in, len, dst, n, used_p, ws);
 }
 
 static const struct gw_tiles tiles = {

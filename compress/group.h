@@ -10,6 +10,7 @@
 
 #include "kern.h"
 #include "holes.h"
+#include "tight.h"
 #include "tiles.h"
 
 /* The scratch of a call; `tile` is what tiles.h wants first.  Escapes are gathered apart because they stand last in their
@@ -35,15 +36,26 @@ static inline size_t gw_raw_bytes(enum gw_view view, size_t values)
     return values * gw_view_shapes[view].raw / GW_GROUP_VALUES;
 }
 
+/* The view that a tile gets when the call's is *view_p: f32-that-holds-bf16 may be f32 after all. */
+static inline enum gw_view gw_tile_view(const struct gw_kern *kern, unsigned *view_p, const uint8_t *src, size_t n,
+                                        uint32_t *count_p)
+{
+    if (*view_p == GW_VIEW_F32_BF16 && !kern->low_zero(src, n))
+        *view_p = GW_VIEW_F32;
+    *count_p = (uint32_t)gw_tile_groups((enum gw_view)*view_p, n);
+    return (enum gw_view)*view_p;
+}
+
 /* Codes the n bytes (1..GW_TILE_BYTES) at src into out, which has GW_TILE_ROOM bytes, and answers
- * the length. */
-size_t gw_tile_encode(const struct gw_kern *kern, enum gw_view view, const uint8_t *src, size_t n,
-                      uint8_t *out, struct gw_group_ws *ws);
+ * the length.  tight: NULL for tiles of the codec group. */
+size_t gw_tile_encode(const struct gw_kern *kern, const struct gw_kern_tight *tight, enum gw_view view,
+                      const uint8_t *src, size_t n, uint8_t *out, struct gw_group_ws *ws);
 
 /* Decodes a tile from hostile bytes into exactly n.  *used_p: how many of the len bytes belonged to
  * it. */
-gw_err gw_tile_decode(const struct gw_kern *kern, enum gw_view view, const uint8_t *in, size_t len,
-                      uint8_t *dst, size_t n, size_t *used_p, struct gw_group_ws *ws);
+gw_err gw_tile_decode(const struct gw_kern *kern, const struct gw_kern_tight *tight, enum gw_view view,
+                      const uint8_t *in, size_t len, uint8_t *dst, size_t n, size_t *used_p,
+                      struct gw_group_ws *ws);
 
 /* ---- sparse groups: the window of `some` values, cut off behind them ---- */
 

@@ -2,12 +2,17 @@
  * the end. */
 #include <string.h>
 
+#include <base/check.h>
+
 #include "group.h"
 
 /* What has been written of a tile. */
 struct writer {
     const struct gw_kern *kern;
+    const struct gw_kern_tight *tight; /* NULL: the codec group */
     enum gw_view view;
+    const struct gw_view_shape *shape;
+    unsigned first, windows; /* from kind `first` on so many are windows */
     struct gw_group_ws *ws;
     uint8_t *head, *body, *list, *esc;
 };
@@ -44,32 +49,70 @@ static int write_sparse(struct writer *w, const uint8_t *src, unsigned escapes, 
     return 1;
 }
 
+static inline void write_head(struct writer *w, unsigned kind, unsigned top, size_t body, size_t escapes)
+{
+    w->head[0] = (uint8_t)kind, w->head[1] = (uint8_t)top;
+    w->head += 2, w->body += body, w->esc += escapes;
+}
+
+/* As the codec group writes it, where that is shorter than `best`; 0 where it is not. */
+static int write_window(struct writer *w, const uint8_t *src, size_t values, size_t best)
+{
+    const struct gw_view_shape *shape = w->shape;
+    uint8_t top;
+    unsigned zeros, kind = w->kern->encode[w->view](src, w->body, w->esc, &top, &zeros);
+    size_t escapes = kind - GW_KIND_WINDOW;
+    int fits = escapes < w->windows;
+    if (gw_likely(fits && zeros < shape->zeros && values == GW_GROUP_VALUES && best == SIZE_MAX)) {
+        write_head(w, w->first + (unsigned)escapes, top, shape->body, escapes);
+        return 1;
+    }
+    size_t raw = gw_raw_bytes(w->view, values), len = fits ? shape->body + escapes : raw;
+    if (kind == GW_KIND_ZERO) {
+        write_head(w, kind, 0, 0, 0);
+        return 1;
+    }
+    if (kind != GW_KIND_RAW && zeros >= shape->zeros &&
+        write_sparse(w, src, (unsigned)escapes, gw_min_u64(gw_min_u64(raw, len), best)))
+        return 1;
+    if (gw_min_u64(raw, len) >= best)
+        return 0;
+    if (len < raw) {
+        write_head(w, w->first + (unsigned)escapes, top, shape->body, escapes);
+        return 1;
+    }
+    write_raw(w->view, src, values, w->body);
+    write_head(w, GW_KIND_RAW, 0, raw, 0);
+    return 1;
+}
+
+static int write_tight(struct writer *w, const uint8_t *src, size_t values)
+{
+    struct gw_tight t;
+    const struct gw_view_shape *shape = w->shape;
+    if (w->tight->encode[w->view] == NULL || !w->tight->encode[w->view](src, w->body, w->esc, &t))
+        return 0;
+    size_t body = shape->body - (GW_CODES_BYTES - GW_TIGHT_CODES_BYTES);
+    size_t escapes = gw_tight_escapes(t.near, t.far), len = body + escapes + (t.far > 0 ? 2 : 0);
+    if (values < GW_GROUP_VALUES && len >= gw_raw_bytes(w->view, values))
+        return 0;
+    if (t.zeros >= shape->zeros) {
+        if (write_window(w, src, values, len))
+            return 1;
+        w->tight->encode[w->view](src, w->body, w->esc, &t); /* it was overwritten */
+    }
+    if (t.far > 0)
+        w->list[0] = (uint8_t)t.near, w->list[1] = (uint8_t)t.far, w->list += 2;
+    write_head(w, t.far > 0 ? GW_TIGHT_LISTED : GW_TIGHT_KIND + t.near, t.base, body, escapes);
+    return 1;
+}
+
 /* src holds 256 values, but only the first `values` of them count: a short group may be shorter
  * raw. */
 static void write_group(struct writer *w, const uint8_t *src, size_t values)
 {
-    const struct gw_view_shape *shape = &gw_view_shapes[w->view];
-    uint8_t top;
-    unsigned zeros, kind = w->kern->encode[w->view](src, w->body, w->esc, &top, &zeros);
-    size_t raw = gw_raw_bytes(w->view, values), len = raw;
-    if (kind != GW_KIND_ZERO && kind != GW_KIND_RAW) {
-        len = shape->body + kind - GW_KIND_WINDOW;
-        if (zeros >= shape->zeros &&
-            write_sparse(w, src, kind - GW_KIND_WINDOW, len < raw ? len : raw))
-            return;
-    }
-    if (kind != GW_KIND_ZERO && len >= raw)
-        kind = GW_KIND_RAW, top = 0;
-    w->head[0] = (uint8_t)kind, w->head[1] = top;
-    w->head += 2;
-    if (kind == GW_KIND_ZERO)
-        return;
-    if (kind == GW_KIND_RAW) {
-        write_raw(w->view, src, values, w->body);
-        w->body += raw;
-        return;
-    }
-    w->body += shape->body, w->esc += kind - GW_KIND_WINDOW;
+    if (w->tight == NULL || !write_tight(w, src, values))
+        write_window(w, src, values, SIZE_MAX);
 }
 
 static uint8_t *append(uint8_t *at, const uint8_t *from, const uint8_t *to)
@@ -78,12 +121,15 @@ static uint8_t *append(uint8_t *at, const uint8_t *from, const uint8_t *to)
     return at + (to - from);
 }
 
-size_t gw_tile_encode(const struct gw_kern *kern, enum gw_view view, const uint8_t *src, size_t n,
-                      uint8_t *out, struct gw_group_ws *ws)
+size_t gw_tile_encode(const struct gw_kern *kern, const struct gw_kern_tight *tight, enum gw_view view,
+                      const uint8_t *src, size_t n, uint8_t *out, struct gw_group_ws *ws)
 {
     size_t width = gw_view_shapes[view].width, full = width * GW_GROUP_VALUES;
     size_t tail = n % width, left = n - tail;
-    struct writer w = {.kern = kern, .view = view, .ws = ws, .head = out, .list = ws->list, .esc = ws->esc};
+    struct writer w = {.kern = kern, .tight = tight, .view = view, .shape = &gw_view_shapes[view], .ws = ws};
+    w.first = tight != NULL ? GW_TIGHT_WINDOW : GW_KIND_WINDOW;
+    w.windows = (tight != NULL ? GW_TIGHT_LISTED : GW_KIND_SPARSE) - w.first;
+    w.head = out, w.list = ws->list, w.esc = ws->esc;
     w.body = out + 2 * gw_tile_groups(view, n);
     for (; left >= full; src += full, left -= full)
         write_group(&w, src, GW_GROUP_VALUES);

@@ -37,8 +37,25 @@ struct gw_view_shape {
 };
 extern const struct gw_view_shape gw_view_shapes[GW_VIEW_COUNT];
 
+/* The parts of a bf16, or of the upper half of an f32. */
+static inline uint8_t gw_exponent(unsigned v)
+{
+    return (uint8_t)(v >> 7);
+}
+
+static inline uint8_t gw_sign_mantissa(unsigned v)
+{
+    return (uint8_t)((v >> 8 & 0x80) | (v & 0x7f));
+}
+
+static inline uint16_t gw_join(unsigned e, unsigned sm)
+{
+    return (uint16_t)((sm & 0x80) << 8 | e << 7 | (sm & 0x7f));
+}
+
 struct gw_kern_view;
 struct gw_kern_holes;
+struct gw_kern_tight;
 
 struct gw_kern {
     const char *name;
@@ -59,6 +76,7 @@ struct gw_kern {
                                  uint8_t *dst);
     const struct gw_kern_view *view;     /* view.h */
     const struct gw_kern_holes *holes; /* holes.h */
+    const struct gw_kern_tight *tight;   /* tight.h */
 };
 
 extern const struct gw_kern gw_kern_scalar;

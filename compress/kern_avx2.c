@@ -5,6 +5,7 @@
  * a constant.  Most groups have neither zeros nor escapes and take the short way. */
 #include "kern.h"
 #include "holes.h"
+#include "tight.h"
 #include "view.h"
 
 #if defined(__x86_64__)
@@ -289,5 +290,6 @@ const struct gw_kern gw_kern_avx2 = {
                [GW_VIEW_F32_BF16] = decode_f32_bf16},
     .view = &gw_kern_view_avx2,
     .holes = &gw_kern_holes_avx2,
+    .tight = &gw_kern_tight_avx2,
 };
 #endif

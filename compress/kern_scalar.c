@@ -9,6 +9,7 @@
 
 #include "kern.h"
 #include "holes.h"
+#include "tight.h"
 #include "view.h"
 
 enum { N = GW_GROUP_VALUES };
@@ -134,21 +135,6 @@ static int decode_bytes(const uint8_t *body, unsigned top, const uint8_t *esc, u
 
 /* ---- bf16, and f32 as bf16 with a low half ---- */
 
-static uint8_t exponent(unsigned v)
-{
-    return (uint8_t)(v >> 7);
-}
-
-static uint8_t sign_mantissa(unsigned v)
-{
-    return (uint8_t)((v >> 8 & 0x80) | (v & 0x7f));
-}
-
-static uint16_t join(unsigned e, unsigned sm)
-{
-    return (uint16_t)((sm & 0x80) << 8 | e << 7 | (sm & 0x7f));
-}
-
 static unsigned encode_bf16(const uint8_t *src, uint8_t *body, uint8_t *esc, uint8_t *top_p,
                              unsigned *zeros_p)
 {
@@ -156,8 +142,8 @@ static unsigned encode_bf16(const uint8_t *src, uint8_t *body, uint8_t *esc, uin
     unsigned any = 0;
     for (unsigned i = 0; i < N; i++) {
         unsigned v = gw_get16(src + 2 * i);
-        e[i] = exponent(v);
-        body[GW_CODES_BYTES + i] = sign_mantissa(v);
+        e[i] = gw_exponent(v);
+        body[GW_CODES_BYTES + i] = gw_sign_mantissa(v);
         any |= v;
     }
     return finish(e, any, body, esc, top_p, zeros_p);
@@ -170,7 +156,7 @@ static int decode_bf16(const uint8_t *body, unsigned top, const uint8_t *esc, un
     if (!start(body, top, esc, n, e))
         return 0;
     for (unsigned i = 0; i < N; i++)
-        gw_put16(dst + 2 * i, join(e[i], body[GW_CODES_BYTES + i]));
+        gw_put16(dst + 2 * i, gw_join(e[i], body[GW_CODES_BYTES + i]));
     return 1;
 }
 
@@ -181,8 +167,8 @@ static unsigned encode_f32(const uint8_t *src, uint8_t *body, uint8_t *esc, uint
     unsigned any = 0;
     for (unsigned i = 0; i < N; i++) {
         unsigned low = gw_get16(src + 4 * i), v = gw_get16(src + 4 * i + 2);
-        e[i] = exponent(v);
-        body[GW_CODES_BYTES + i] = sign_mantissa(v);
+        e[i] = gw_exponent(v);
+        body[GW_CODES_BYTES + i] = gw_sign_mantissa(v);
         gw_put16(body + GW_CODES_BYTES + N + 2 * i, (uint16_t)low);
         any |= v | low;
     }
@@ -197,7 +183,7 @@ static int decode_f32(const uint8_t *body, unsigned top, const uint8_t *esc, uns
         return 0;
     for (unsigned i = 0; i < N; i++) {
         memcpy(dst + 4 * i, body + GW_CODES_BYTES + N + 2 * i, 2);
-        gw_put16(dst + 4 * i + 2, join(e[i], body[GW_CODES_BYTES + i]));
+        gw_put16(dst + 4 * i + 2, gw_join(e[i], body[GW_CODES_BYTES + i]));
     }
     return 1;
 }
@@ -209,8 +195,8 @@ static unsigned encode_f32_bf16(const uint8_t *src, uint8_t *body, uint8_t *esc,
     unsigned any = 0;
     for (unsigned i = 0; i < N; i++) {
         unsigned v = gw_get16(src + 4 * i + 2);
-        e[i] = exponent(v);
-        body[GW_CODES_BYTES + i] = sign_mantissa(v);
+        e[i] = gw_exponent(v);
+        body[GW_CODES_BYTES + i] = gw_sign_mantissa(v);
         any |= v;
     }
     return finish(e, any, body, esc, top_p, zeros_p);
@@ -223,7 +209,7 @@ static int decode_f32_bf16(const uint8_t *body, unsigned top, const uint8_t *esc
     if (!start(body, top, esc, n, e))
         return 0;
     for (unsigned i = 0; i < N; i++)
-        gw_put32(dst + 4 * i, (uint32_t)join(e[i], body[GW_CODES_BYTES + i]) << 16);
+        gw_put32(dst + 4 * i, (uint32_t)gw_join(e[i], body[GW_CODES_BYTES + i]) << 16);
     return 1;
 }
 
@@ -296,4 +282,5 @@ const struct gw_kern gw_kern_scalar = {
                [GW_VIEW_F32_BF16] = decode_f32_bf16},
     .view = &gw_kern_view_scalar,
     .holes = &gw_kern_holes_scalar,
+    .tight = &gw_kern_tight_scalar,
 };

@@ -111,14 +111,19 @@ ALWAYS unsigned sum_of(__m256i v)
 
 /* ---- together ---- */
 
-/* 32 bytes of a plane in the order that `join` wants them. */
-ALWAYS __m256i fetch(enum gw_view view, const void *p)
+/* 32 bytes in the order that `join` wants them. */
+ALWAYS __m256i arrange(enum gw_view view, __m256i v)
 {
     if (view == GW_VIEW_BYTES)
-        return get(p);
+        return v;
     if (view == GW_VIEW_BF16 || view == GW_VIEW_F16)
-        return in_order(get(p));
-    return _mm256_permutevar8x32_epi32(get(p), _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7));
+        return in_order(v);
+    return _mm256_permutevar8x32_epi32(v, _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7));
+}
+
+ALWAYS __m256i fetch(enum gw_view view, const void *p)
+{
+    return arrange(view, get(p));
 }
 
 /* Upper and lower byte of each value's upper (or only) half, and f32's low halves, to 32 values. */

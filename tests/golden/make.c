@@ -154,5 +154,9 @@ int main(int argc, char **argv)
     make_sparse(argv[1], "sparse_f16", GW_VIEW_F16, 8000, 45);
     make_sparse(argv[1], "sparse_f32_bf16", GW_VIEW_F32_BF16, 9000, 30);
     make_sparse(argv[1], "sparse_bytes", GW_VIEW_BYTES, 5000, 25);
+    fill_f32(18003), make_with("tight", argv[1], "tight_f32", GW_VIEW_F32, 18003);
+    fill_16(9001, 0), make_with("tight", argv[1], "tight_bf16", GW_VIEW_BF16, 9001);
+    fill_16(4000, 1), make_with("tight", argv[1], "tight_f16", GW_VIEW_F16, 4000);
+    fill_wide(6144), make_with("tight", argv[1], "tight_f32_bf16", GW_VIEW_F32_BF16, 6144);
     return 0;
 }

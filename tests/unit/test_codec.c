@@ -55,7 +55,7 @@ static void test_registry(void **s)
     assert_string_equal(gw_codec_by_id(0)->name, "raw");
     assert_string_equal(gw_codec_by_id(1)->name, "group");
     assert_ptr_equal(gw_codec_by_name("group"), group);
-    assert_null(gw_codec_by_id(2));
+    assert_string_equal(gw_codec_by_id(2)->name, "tight");
     assert_null(gw_codec_by_id(255));
     assert_null(gw_codec_by_name("groups"));
     assert_null(gw_codec_by_name(NULL));
@@ -64,7 +64,7 @@ static void test_registry(void **s)
         assert_ptr_equal(gw_codec_by_id(gw_codec_at(n)->id), gw_codec_at(n));
         assert_true(gw_codec_at(n)->ws_bytes <= gw_codec_ws_max());
     }
-    assert_int_equal(n, 2);
+    assert_true(n >= 3);
 }
 
 static void test_kernels(void **s)
@@ -360,7 +360,7 @@ static void test_bytes_that_change(void **s)
         coded[0] = GW_KIND_WINDOW, coded[1] = 0x7f; /* then 31 n_groups of zeros */
         memset(coded + 2 * n_groups, 0x11, GW_CODES_BYTES);
         now_say = say[i], decodes = 0;
-        assert_int_equal(gw_tile_decode(&kern, GW_VIEW_BF16, coded, len, out, GW_TILE_BYTES, &used, (void *)tile), GW_OK);
+        assert_int_equal(gw_tile_decode(&kern, NULL, GW_VIEW_BF16, coded, len, out, GW_TILE_BYTES, &used, (void *)tile), GW_OK);
         assert_int_equal(used, len);
         assert_int_equal(decodes, 1);
         assert_int_equal(gw_get16(out), 0x3f80); /* 1.0 */
