@@ -32,7 +32,8 @@ static void sample_take(const struct gw_kern *kern, const uint8_t *src, size_t l
     /* Cold lines come from memory side by side when all are asked for first. */
     for (unsigned i = 0; i < TELLING; i++) {
         const uint8_t *line = line_at(src, len / LINE, i);
-        __builtin_prefetch(line), __builtin_prefetch(line + LINE / 2);
+        if (line != NULL)
+            __builtin_prefetch(line), __builtin_prefetch(line + LINE / 2);
     }
     for (unsigned i = 0; i < PLACES && s->telling < TELLING; i++) {
         const uint8_t *line = line_at(src, len / LINE, i);

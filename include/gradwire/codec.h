@@ -87,6 +87,10 @@ GW_API enum gw_view gw_view_pick(const void *src, size_t len, int *pays_p);
 /* The name of the kernel set in use: "scalar", "avx2", ... */
 GW_API const char *gw_kern_name(void);
 
+/* From now on every thread uses the set of this name: "scalar", "avx2", "avx512"; NULL: the best that runs here.  All give the
+ * same bytes.  GW_E_ARG: no such name; GW_E_NOSYS: not in this build, or not on this CPU. */
+GW_API gw_err gw_kern_select(const char *name);
+
 #ifdef __cplusplus
 }
 #endif

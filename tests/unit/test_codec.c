@@ -81,6 +81,31 @@ static void test_kernels(void **s)
     assert_true(gw_kern_get()->usable());
 }
 
+/* By name, as GRADWIRE_KERNEL says it; what is refused changes nothing. */
+static void test_select(void **s)
+{
+    (void)s;
+    assert_int_equal(gw_kern_select("scalar"), GW_OK);
+    assert_string_equal(gw_kern_name(), "scalar");
+    assert_int_equal(gw_kern_select("avx3"), GW_E_ARG);
+    assert_int_equal(gw_kern_select(""), GW_E_ARG);
+    assert_string_equal(gw_kern_name(), "scalar");
+    static const char *const names[] = {"scalar", "avx2", "avx512"};
+    for (size_t i = 0; i < GW_LEN(names); i++) {
+        const struct gw_kern *kern = NULL;
+        for (size_t k = 0; gw_kern_at(k) != NULL; k++)
+            if (strcmp(gw_kern_at(k)->name, names[i]) == 0)
+                kern = gw_kern_at(k);
+        assert_int_equal(gw_kern_select("scalar"), GW_OK);
+        assert_int_equal(gw_kern_select(names[i]), kern != NULL && kern->usable() ? GW_OK : GW_E_NOSYS);
+        assert_string_equal(gw_kern_name(), kern != NULL && kern->usable() ? names[i] : "scalar");
+    }
+    assert_int_equal(gw_kern_select(NULL), GW_OK);
+    const struct gw_kern *best = gw_kern_get();
+    gw_kern_force(NULL);
+    assert_ptr_equal(gw_kern_get(), best);
+}
+
 /* ---- bytes ---- */
 
 /* One group, as a frame with one tile: every kernel writes its body and escapes, and reads them. */
@@ -374,6 +399,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_registry),
         TEST(test_kernels),
+        TEST(test_select),
         TEST(test_bf16_bytes),
         TEST(test_f16_bytes),
         TEST(test_f32_bytes),
