@@ -151,14 +151,6 @@ static int read_listed(struct reader *r, unsigned base, uint8_t *dst)
     return read_tight(r, at[0], at[1], base, dst);
 }
 
-static unsigned ones(const uint8_t map[GW_MAP_BYTES])
-{
-    unsigned n = 0;
-    for (size_t i = 0; i < GW_MAP_BYTES; i += 8)
-        n += (unsigned)__builtin_popcountll(gw_get64(map + i));
-    return n;
-}
-
 static int read_sparse(struct reader *r, unsigned some, uint8_t *dst)
 {
     uint8_t map[GW_MAP_BYTES];
@@ -166,11 +158,9 @@ static int read_sparse(struct reader *r, unsigned some, uint8_t *dst)
     const uint8_t *body = r->body, *esc = r->esc;
     r->body += gw_sparse_bytes(r->view, some), r->esc += escapes, r->at_list += 2;
     gw_copy_once(map, body, sizeof(map));
-    if (ones(map) != some || !gw_sparse_unpack(r->view, some, body + sizeof(map), r->ws->body) ||
-        !r->kern->decode[r->view](r->ws->body, top, esc, escapes, r->ws->values))
-        return 0;
-    r->kern->holes->expand(gw_view_shapes[r->view].width, map, r->ws->values, dst);
-    return 1;
+    return gw_sparse_unpack(r->view, some, body + sizeof(map), r->ws->body) &&
+           r->kern->decode[r->view](r->ws->body, top, esc, escapes, r->ws->values) &&
+           r->kern->holes->expand(gw_view_shapes[r->view].width, map, r->ws->values, dst) == some;
 }
 
 static inline int read_full(struct reader *r, enum form form, unsigned escapes, unsigned top, uint8_t *dst)

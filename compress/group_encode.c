@@ -13,6 +13,7 @@ struct writer {
     enum gw_view view;
     const struct gw_view_shape *shape;
     unsigned first, windows; /* from kind `first` on so many are windows */
+    int sparse;              /* the last group that could be was */
     struct gw_group_ws *ws;
     uint8_t *head, *body, *list, *esc;
 };
@@ -29,60 +30,82 @@ static void write_raw(enum gw_view view, const uint8_t *src, size_t values, uint
         memcpy(body + 2 * i, src + 4 * i + 2, 2);
 }
 
-/* A map and the window of the values that are not zero, where that is shorter than `best`.  Zeros
- * are no escapes and never the top: both are what the whole group's window has. */
-static int write_sparse(struct writer *w, const uint8_t *src, unsigned escapes, size_t best)
-{
-    uint8_t map[GW_MAP_BYTES], top;
-    unsigned width = gw_view_shapes[w->view].width, zeros;
-    unsigned some = w->kern->holes->compact(width, src, map, w->ws->values);
-    if (some == GW_GROUP_VALUES || gw_sparse_bytes(w->view, some) + 2 + escapes >= best)
-        return 0;
-    memset(w->ws->values + some * width, 0, (GW_GROUP_VALUES - some) * width);
-    w->kern->encode[w->view](w->ws->values, w->ws->body, w->esc, &top, &zeros);
-    memcpy(w->body, map, sizeof(map));
-    gw_sparse_pack(w->view, some, w->ws->body, w->body + sizeof(map));
-    w->head[0] = GW_KIND_SPARSE, w->head[1] = (uint8_t)some;
-    w->list[0] = top, w->list[1] = (uint8_t)escapes;
-    w->head += 2, w->list += 2, w->esc += escapes;
-    w->body += gw_sparse_bytes(w->view, some);
-    return 1;
-}
-
 static inline void write_head(struct writer *w, unsigned kind, unsigned top, size_t body, size_t escapes)
 {
     w->head[0] = (uint8_t)kind, w->head[1] = (uint8_t)top;
     w->head += 2, w->body += body, w->esc += escapes;
 }
 
-/* As the codec group writes it, where that is shorter than `best`; 0 where it is not. */
+/* What a group's window is, escapes and all: the same for a sparse group's values alone, because zeros are no escapes
+ * and never the top. */
+struct window {
+    unsigned kind, escapes, zeros;
+    uint8_t top;
+    size_t raw, len; /* len: raw where a window does not fit */
+};
+
+static void measure(const struct writer *w, size_t values, struct window *is)
+{
+    is->escapes = is->kind - GW_KIND_WINDOW;
+    is->raw = gw_raw_bytes(w->view, values);
+    is->len = is->escapes < w->windows ? gw_min_u64(w->shape->body + is->escapes, is->raw) : is->raw;
+}
+
+static int sparse_pays(const struct writer *w, unsigned some, const struct window *is, size_t best)
+{
+    return is->kind != GW_KIND_ZERO && is->kind != GW_KIND_RAW && is->zeros >= w->shape->zeros && some < GW_GROUP_VALUES &&
+           gw_sparse_bytes(w->view, some) + 2 + is->escapes < gw_min_u64(is->len, best);
+}
+
+/* A map and the window of the values that are not zero, where that is shorter than anything else. */
+static int write_sparse(struct writer *w, const uint8_t *src, size_t values, size_t best)
+{
+    uint8_t map[GW_MAP_BYTES];
+    unsigned width = w->shape->width;
+    struct window is;
+    unsigned some = w->kern->holes->compact(width, src, map, w->ws->values);
+    memset(w->ws->values + some * width, 0, (GW_GROUP_VALUES - some) * width);
+    is.kind = w->kern->encode[w->view](w->ws->values, w->ws->body, w->esc, &is.top, &is.zeros);
+    measure(w, values, &is);
+    w->sparse = sparse_pays(w, some, &is, best);
+    if (!w->sparse)
+        return 0;
+    memcpy(w->body, map, sizeof(map));
+    gw_sparse_pack(w->view, some, w->ws->body, w->body + sizeof(map));
+    w->list[0] = is.top, w->list[1] = (uint8_t)is.escapes, w->list += 2;
+    write_head(w, GW_KIND_SPARSE, some, gw_sparse_bytes(w->view, some), is.escapes);
+    return 1;
+}
+
+/* As the codec group writes it, where that is shorter than `best`; 0 where it is not.  After a sparse group the next one is most
+ * often sparse too, and is looked at so first; what comes out is the same. */
 static int write_window(struct writer *w, const uint8_t *src, size_t values, size_t best)
 {
-    const struct gw_view_shape *shape = w->shape;
-    uint8_t top;
-    unsigned zeros, kind = w->kern->encode[w->view](src, w->body, w->esc, &top, &zeros);
-    size_t escapes = kind - GW_KIND_WINDOW;
-    int fits = escapes < w->windows;
-    if (gw_likely(fits && zeros < shape->zeros && values == GW_GROUP_VALUES && best == SIZE_MAX)) {
-        write_head(w, w->first + (unsigned)escapes, top, shape->body, escapes);
+    struct window is;
+    int tried = w->sparse && !w->kern->zero(src, (size_t)w->shape->width * GW_GROUP_VALUES);
+    if (tried && write_sparse(w, src, values, best))
+        return 1;
+    is.kind = w->kern->encode[w->view](src, w->body, w->esc, &is.top, &is.zeros);
+    is.escapes = is.kind - GW_KIND_WINDOW;
+    if (gw_likely(is.escapes < w->windows && is.zeros < w->shape->zeros && values == GW_GROUP_VALUES && best == SIZE_MAX)) {
+        write_head(w, w->first + is.escapes, is.top, w->shape->body, is.escapes);
         return 1;
     }
-    size_t raw = gw_raw_bytes(w->view, values), len = fits ? shape->body + escapes : raw;
-    if (kind == GW_KIND_ZERO) {
-        write_head(w, kind, 0, 0, 0);
+    if (is.kind == GW_KIND_ZERO) {
+        write_head(w, is.kind, 0, 0, 0);
         return 1;
     }
-    if (kind != GW_KIND_RAW && zeros >= shape->zeros &&
-        write_sparse(w, src, (unsigned)escapes, gw_min_u64(gw_min_u64(raw, len), best)))
-        return 1;
-    if (gw_min_u64(raw, len) >= best)
+    measure(w, values, &is);
+    if (!tried && is.kind != GW_KIND_RAW && is.zeros >= w->shape->zeros && write_sparse(w, src, values, best))
+        return 1; /* and where not, what it left in esc is what stood there */
+    if (is.len >= best)
         return 0;
-    if (len < raw) {
-        write_head(w, w->first + (unsigned)escapes, top, shape->body, escapes);
+    if (is.len < is.raw) {
+        write_head(w, w->first + is.escapes, is.top, w->shape->body, is.escapes);
         return 1;
     }
     write_raw(w->view, src, values, w->body);
-    write_head(w, GW_KIND_RAW, 0, raw, 0);
+    write_head(w, GW_KIND_RAW, 0, is.raw, 0);
     return 1;
 }
 

@@ -14,7 +14,7 @@ static const uint8_t planes_of[GW_VIEW_COUNT][PLANES] = {
 };
 
 /* Below 8 bits a row of 32 bytes holds value j of each of its 32s in byte j. */
-static size_t plane_bytes(unsigned bits, unsigned some)
+static inline size_t plane_bytes(unsigned bits, unsigned some)
 {
     unsigned row = 8 * ROW / bits;
     return bits >= 8 ? some * bits / 8 : some / row * ROW + gw_min_u64(some % row, ROW);
@@ -22,10 +22,10 @@ static size_t plane_bytes(unsigned bits, unsigned some)
 
 size_t gw_sparse_bytes(enum gw_view view, unsigned some)
 {
-    size_t n = GW_MAP_BYTES;
-    for (unsigned i = 0; i < PLANES && planes_of[view][i] != 0; i++)
-        n += plane_bytes(planes_of[view][i], some);
-    return n;
+    static const uint8_t whole[GW_VIEW_COUNT] = {
+        [GW_VIEW_BYTES] = 0, [GW_VIEW_BF16] = 1, [GW_VIEW_F32] = 3, [GW_VIEW_F16] = 1, [GW_VIEW_F32_BF16] = 1};
+    size_t n = GW_MAP_BYTES + plane_bytes(4, some) + (size_t)whole[view] * some;
+    return view == GW_VIEW_F16 ? n + plane_bytes(2, some) : n;
 }
 
 void gw_sparse_pack(enum gw_view view, unsigned some, const uint8_t *body, uint8_t *planes)
@@ -38,13 +38,19 @@ void gw_sparse_pack(enum gw_view view, unsigned some, const uint8_t *body, uint8
     }
 }
 
-/* The bits of a row's bytes that belong to no value. */
-static unsigned spare(const uint8_t *row, unsigned bits, unsigned values)
+static unsigned any_of(const uint8_t *p, unsigned n)
 {
     unsigned any = 0;
-    for (unsigned j = 0; j < ROW && j < values; j++)
-        any |= (unsigned)row[j] >> bits * ((values - j + ROW - 1) / ROW);
+    for (unsigned i = 0; i < n; i++)
+        any |= p[i];
     return any;
+}
+
+/* The bits of a row's bytes that belong to no value: its first bytes hold one value more than the others. */
+static unsigned spare(const uint8_t *row, unsigned bits, unsigned values)
+{
+    unsigned each = values / ROW, more = values % ROW, rest = each > 0 ? ROW - more : 0;
+    return any_of(row, more) >> bits * (each + 1) | any_of(row + more, rest) >> bits * each;
 }
 
 int gw_sparse_unpack(enum gw_view view, unsigned some, const uint8_t *planes, uint8_t *body)

@@ -13,8 +13,8 @@ struct gw_kern_holes {
     /* Fills the map of 256 values at src, puts those that are not zero one after the other to out, which has room for 256
      * values and GW_SPARSE_SLACK bytes, and answers how many they are. */
     unsigned (*compact)(unsigned width, const uint8_t *src, uint8_t map[GW_MAP_BYTES], uint8_t *out);
-    /* Back, 256 values at dst.  `values` may be read to GW_SPARSE_SLACK bytes beyond those that the map asks for. */
-    void (*expand)(unsigned width, const uint8_t map[GW_MAP_BYTES], const uint8_t *values, uint8_t *dst);
+    /* Back, 256 values at dst; answers how many the map asked for.  `values` may be read to GW_SPARSE_SLACK bytes beyond them. */
+    unsigned (*expand)(unsigned width, const uint8_t map[GW_MAP_BYTES], const uint8_t *values, uint8_t *dst);
 };
 
 extern const struct gw_kern_holes gw_kern_holes_scalar;

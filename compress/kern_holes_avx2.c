@@ -83,12 +83,14 @@ ALWAYS unsigned compact_all(unsigned width, const uint8_t *src, uint8_t map[GW_M
     return count;
 }
 
-ALWAYS void expand_all(unsigned width, const uint8_t map[GW_MAP_BYTES], const uint8_t *values, uint8_t *dst)
+ALWAYS unsigned expand_all(unsigned width, const uint8_t map[GW_MAP_BYTES], const uint8_t *values, uint8_t *dst)
 {
+    unsigned count = 0;
     for (unsigned i = 0; i < GW_MAP_BYTES; i++) {
-        give8(width, map[i], values, dst + i * 8 * width);
-        values += width * (unsigned)__builtin_popcount(map[i]);
+        give8(width, map[i], values + count * width, dst + i * 8 * width);
+        count += (unsigned)__builtin_popcount(map[i]);
     }
+    return count;
 }
 
 static unsigned compact(unsigned width, const uint8_t *src, uint8_t map[GW_MAP_BYTES], uint8_t *out)
@@ -98,14 +100,11 @@ static unsigned compact(unsigned width, const uint8_t *src, uint8_t map[GW_MAP_B
                         : compact_all(1, src, map, out);
 }
 
-static void expand(unsigned width, const uint8_t map[GW_MAP_BYTES], const uint8_t *values, uint8_t *dst)
+static unsigned expand(unsigned width, const uint8_t map[GW_MAP_BYTES], const uint8_t *values, uint8_t *dst)
 {
-    if (width == 4)
-        expand_all(4, map, values, dst);
-    else if (width == 2)
-        expand_all(2, map, values, dst);
-    else
-        expand_all(1, map, values, dst);
+    return width == 4   ? expand_all(4, map, values, dst)
+           : width == 2 ? expand_all(2, map, values, dst)
+                        : expand_all(1, map, values, dst);
 }
 
 const struct gw_kern_holes gw_kern_holes_avx2 = {.compact = compact, .expand = expand};

@@ -20,12 +20,14 @@ static unsigned compact(unsigned width, const uint8_t *src, uint8_t map[GW_MAP_B
     return count;
 }
 
-static void expand(unsigned width, const uint8_t map[GW_MAP_BYTES], const uint8_t *values, uint8_t *dst)
+static unsigned expand(unsigned width, const uint8_t map[GW_MAP_BYTES], const uint8_t *values, uint8_t *dst)
 {
+    unsigned count = 0;
     memset(dst, 0, (size_t)N * width);
     for (unsigned i = 0; i < N; i++)
         if (map[i / 8] >> i % 8 & 1)
-            memcpy(dst + i * width, values, width), values += width;
+            memcpy(dst + i * width, values + count++ * width, width);
+    return count;
 }
 
 const struct gw_kern_holes gw_kern_holes_scalar = {.compact = compact, .expand = expand};
