@@ -132,39 +132,59 @@ ALWAYS int encode_group(enum gw_view view, const uint8_t *src, uint8_t *body, ui
 
 /* ---- decode ---- */
 
-static __attribute__((noinline)) int far_read(const uint8_t *esc, unsigned far, const unsigned mask[], unsigned near, uint8_t *e)
+/* Where nibbles stand for far exponents: those are filled in; 0 when their number is not far. */
+static __attribute__((noinline)) int far_read(const uint8_t *pairs, unsigned near, const uint8_t *esc, unsigned far, uint8_t *e)
 {
-    for (unsigned i = 0; i < near; i += ROW)
-        for (unsigned left = mask[i / ROW]; left != 0; left &= left - 1) {
-            if (far-- == 0)
-                return 0;
-            e[i + (unsigned)__builtin_ctz(left)] = *esc++;
-        }
+    for (unsigned i = 0; i < near; i++) {
+        if ((pairs[i / 2] >> i % 2 * 4 & 15) != GW_NEAR_FAR)
+            continue;
+        if (far-- == 0)
+            return 0;
+        e[i] = *esc++;
+    }
     return far == 0;
 }
 
-/* What the escapes stand for, in order; 0 when they are not what t says. */
+struct odd {
+    __m256i far, bad;
+};
+
+/* Sixteen pairs of nibbles to 32 exponents. */
+ALWAYS void pairs_read(const uint8_t *pairs, __m256i table, uint8_t *e, struct odd *odd)
+{
+    __m128i two = _mm_loadu_si128((const void *)pairs), low = _mm_set1_epi8(15);
+    __m128i a = _mm_and_si128(two, low), b = _mm_and_si128(_mm_srli_epi16(two, 4), low);
+    __m256i nibble = _mm256_set_m128i(_mm_unpackhi_epi8(a, b), _mm_unpacklo_epi8(a, b));
+    put(e, _mm256_shuffle_epi8(table, nibble));
+    odd->far = _mm256_or_si256(odd->far, _mm256_cmpeq_epi8(nibble, byte(GW_NEAR_FAR)));
+    odd->bad = _mm256_or_si256(odd->bad, _mm256_cmpeq_epi8(nibble, byte(GW_NEAR_NONE)));
+}
+
+/* What the escapes stand for, in order; 0 when they are not what t says.  Blocks of pairs may overlap, so that the usual number of
+ * them needs no branch; few pairs are copied to where there is room behind them. */
 ALWAYS int near_read(const struct gw_tight *t, const uint8_t *esc, uint8_t e[GW_TIGHT_NEAR_MAX + ROW])
 {
+    enum { BLOCK = 16, USUAL = 3 * BLOCK };
     const __m256i from = twice(_mm_setr_epi8(0, 1, 2, 0, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
     const __m256i keep = twice(_mm_setr_epi8(-1, -1, -1, 0, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1));
     __m256i table = _mm256_and_si256(_mm256_sub_epi8(byte(t->base + GW_NEAR_ABOVE), from), keep);
-    uint8_t pairs[GW_TIGHT_NEAR_MAX / 2];
-    unsigned far[GW_TIGHT_NEAR_MAX / ROW], any = 0, bad = 0;
-    memcpy(pairs, esc, (t->near + 1) / 2);
-    for (unsigned i = 0; i < t->near; i += ROW) {
-        unsigned here = t->near - i < ROW ? ~(~0u << (t->near - i)) : ~0u;
-        __m128i two = _mm_loadu_si128((const void *)(pairs + i / 2)), low = _mm_set1_epi8(15);
-        __m128i a = _mm_and_si128(two, low), b = _mm_and_si128(_mm_srli_epi16(two, 4), low);
-        __m256i nibble = _mm256_set_m128i(_mm_unpackhi_epi8(a, b), _mm_unpacklo_epi8(a, b));
-        put(e + i, _mm256_shuffle_epi8(table, nibble));
-        far[i / ROW] = bits_of(_mm256_cmpeq_epi8(nibble, byte(GW_NEAR_FAR))) & here;
-        bad |= bits_of(_mm256_cmpeq_epi8(nibble, byte(GW_NEAR_NONE))) & here;
-        any |= far[i / ROW];
-    }
-    if (bad != 0 || (t->near % 2 != 0 && pairs[t->near / 2] >> 4 != 0))
+    struct odd odd = {.far = _mm256_setzero_si256(), .bad = _mm256_setzero_si256()};
+    unsigned n = (t->near + 1) / 2, last = n - BLOCK;
+    uint8_t few[BLOCK] = {0};
+    const uint8_t *pairs = esc;
+    if (n < BLOCK)
+        memcpy(few, esc, n), pairs = few, last = 0;
+    pairs_read(pairs, table, e, &odd);
+    if (n > USUAL)
+        pairs_read(pairs + 2 * BLOCK, table, e + 4 * BLOCK, &odd);
+    unsigned middle = last < BLOCK ? last : BLOCK;
+    pairs_read(pairs + middle, table, e + 2 * middle, &odd);
+    pairs_read(pairs + last, table, e + 2 * last, &odd);
+    if (!_mm256_testz_si256(odd.bad, odd.bad) || (t->near % 2 != 0 && pairs[n - 1] >> 4 != 0))
         return 0;
-    return (any | t->far) == 0 || far_read(esc + (t->near + 1) / 2, t->far, far, t->near, e);
+    if (_mm256_testz_si256(odd.far, odd.far))
+        return t->far == 0;
+    return far_read(pairs, t->near, esc + n, t->far, e);
 }
 
 /* How many of the bytes that are -1 stand in each half before and at each byte. */
