@@ -33,9 +33,29 @@ struct gw_view_shape {
     uint16_t body;    /* bytes of a window group, without its escapes */
     uint16_t raw;     /* bytes of a raw group */
     uint16_t escapes; /* more than these and raw is not longer */
+    uint16_t zeros;   /* with fewer exponents that are 0 a sparse group gains too little to be tried */
 };
 extern const struct gw_view_shape gw_view_shapes[GW_VIEW_COUNT];
 
+/* The parts of a bf16, or of the upper half of an f32. */
+static inline uint8_t gw_exponent(unsigned v)
+{
+    return (uint8_t)(v >> 7);
+}
+
+static inline uint8_t gw_sign_mantissa(unsigned v)
+{
+    return (uint8_t)((v >> 8 & 0x80) | (v & 0x7f));
+}
+
+static inline uint16_t gw_join(unsigned e, unsigned sm)
+{
+    return (uint16_t)((sm & 0x80) << 8 | e << 7 | (sm & 0x7f));
+}
+
+struct gw_kern_view;
+struct gw_kern_holes;
+struct gw_kern_tight;
 struct gw_kern_lossy;
 struct gw_kern_sparse;
 
@@ -49,14 +69,17 @@ struct gw_kern {
     uint64_t (*hash)(const void *p, size_t n);
     /* Codes 256 values and answers the group's kind.  body: room for `raw` bytes, which hold
      * nothing of use after ZERO and RAW.  esc: room for 256 bytes, kind - 1 of them are set. *top_p
-     * is 0 after ZERO and RAW. */
+     * is 0 after ZERO and RAW.  *zeros_p: how many exponents are 0. */
     unsigned (*encode[GW_VIEW_COUNT])(const uint8_t *src, uint8_t *body, uint8_t *esc,
-                                      uint8_t *top_p);
+                                      uint8_t *top_p, unsigned *zeros_p);
     /* Decodes a window group.  0 when the codes ask for another number of escapes than n; never
      * reads more than n. */
     int (*decode[GW_VIEW_COUNT])(const uint8_t *body, unsigned top, const uint8_t *esc, unsigned n,
                                  uint8_t *dst);
-    const struct gw_kern_lossy *lossy; /* lossy.h */
+    const struct gw_kern_view *view;     /* view.h */
+    const struct gw_kern_holes *holes;   /* holes.h */
+    const struct gw_kern_tight *tight;   /* tight.h */
+    const struct gw_kern_lossy *lossy;   /* lossy.h */
     const struct gw_kern_sparse *sparse; /* kern_sparse.h */
 };
 

@@ -8,8 +8,11 @@
 #include <base/bytes.h>
 
 #include "kern.h"
-#include "lossy.h"
+#include "holes.h"
 #include "kern_sparse.h"
+#include "lossy.h"
+#include "tight.h"
+#include "view.h"
 
 enum { N = GW_GROUP_VALUES };
 
@@ -61,9 +64,10 @@ static void nibbles_unpack(const uint8_t *in, uint8_t code[N])
 /* Codes 1..last-1 are exponents top..top-last+2, `last` is an escape, 0 is exponent 0 (zeros and
  * subnormals of either sign, whose other bits are kept elsewhere).  Answers how many escapes. */
 static unsigned window_encode(const uint8_t e[N], unsigned last, uint8_t code[N], uint8_t *esc,
-                              uint8_t *top_p)
+                              uint8_t *top_p, unsigned *zeros_p)
 {
     unsigned top = 0, escapes = 0;
+    *zeros_p = 0;
     for (unsigned i = 0; i < N; i++)
         top = e[i] > top ? e[i] : top;
     for (unsigned i = 0; i < N; i++) {
@@ -71,6 +75,7 @@ static unsigned window_encode(const uint8_t e[N], unsigned last, uint8_t code[N]
         code[i] = (uint8_t)(e[i] == 0 ? 0 : below < last ? below : last);
         if (code[i] == last)
             esc[escapes++] = e[i];
+        *zeros_p += e[i] == 0;
     }
     *top_p = (uint8_t)top;
     return escapes;
@@ -94,13 +99,13 @@ static int window_decode(const uint8_t code[N], unsigned last, unsigned top, con
 
 /* What all views but f16 do once the exponents stand alone. */
 static unsigned finish(const uint8_t e[N], unsigned any, uint8_t *body, uint8_t *esc,
-                       uint8_t *top_p)
+                       uint8_t *top_p, unsigned *zeros_p)
 {
     uint8_t code[N];
-    *top_p = 0;
+    *top_p = 0, *zeros_p = N;
     if (any == 0)
         return GW_KIND_ZERO;
-    unsigned escapes = window_encode(e, 15, code, esc, top_p);
+    unsigned escapes = window_encode(e, 15, code, esc, top_p, zeros_p);
     if (escapes > gw_view_shapes[GW_VIEW_BF16].escapes) {
         *top_p = 0;
         return GW_KIND_RAW;
@@ -118,9 +123,10 @@ static int start(const uint8_t *body, unsigned top, const uint8_t *esc, unsigned
 
 /* ---- bytes: the byte is its own exponent ---- */
 
-static unsigned encode_bytes(const uint8_t *src, uint8_t *body, uint8_t *esc, uint8_t *top_p)
+static unsigned encode_bytes(const uint8_t *src, uint8_t *body, uint8_t *esc, uint8_t *top_p,
+                             unsigned *zeros_p)
 {
-    return finish(src, !gw_zero(src, N), body, esc, top_p);
+    return finish(src, !gw_zero(src, N), body, esc, top_p, zeros_p);
 }
 
 static int decode_bytes(const uint8_t *body, unsigned top, const uint8_t *esc, unsigned n,
@@ -131,32 +137,18 @@ static int decode_bytes(const uint8_t *body, unsigned top, const uint8_t *esc, u
 
 /* ---- bf16, and f32 as bf16 with a low half ---- */
 
-static uint8_t exponent(unsigned v)
-{
-    return (uint8_t)(v >> 7);
-}
-
-static uint8_t sign_mantissa(unsigned v)
-{
-    return (uint8_t)((v >> 8 & 0x80) | (v & 0x7f));
-}
-
-static uint16_t join(unsigned e, unsigned sm)
-{
-    return (uint16_t)((sm & 0x80) << 8 | e << 7 | (sm & 0x7f));
-}
-
-static unsigned encode_bf16(const uint8_t *src, uint8_t *body, uint8_t *esc, uint8_t *top_p)
+static unsigned encode_bf16(const uint8_t *src, uint8_t *body, uint8_t *esc, uint8_t *top_p,
+                             unsigned *zeros_p)
 {
     uint8_t e[N];
     unsigned any = 0;
     for (unsigned i = 0; i < N; i++) {
         unsigned v = gw_get16(src + 2 * i);
-        e[i] = exponent(v);
-        body[GW_CODES_BYTES + i] = sign_mantissa(v);
+        e[i] = gw_exponent(v);
+        body[GW_CODES_BYTES + i] = gw_sign_mantissa(v);
         any |= v;
     }
-    return finish(e, any, body, esc, top_p);
+    return finish(e, any, body, esc, top_p, zeros_p);
 }
 
 static int decode_bf16(const uint8_t *body, unsigned top, const uint8_t *esc, unsigned n,
@@ -166,22 +158,23 @@ static int decode_bf16(const uint8_t *body, unsigned top, const uint8_t *esc, un
     if (!start(body, top, esc, n, e))
         return 0;
     for (unsigned i = 0; i < N; i++)
-        gw_put16(dst + 2 * i, join(e[i], body[GW_CODES_BYTES + i]));
+        gw_put16(dst + 2 * i, gw_join(e[i], body[GW_CODES_BYTES + i]));
     return 1;
 }
 
-static unsigned encode_f32(const uint8_t *src, uint8_t *body, uint8_t *esc, uint8_t *top_p)
+static unsigned encode_f32(const uint8_t *src, uint8_t *body, uint8_t *esc, uint8_t *top_p,
+                             unsigned *zeros_p)
 {
     uint8_t e[N];
     unsigned any = 0;
     for (unsigned i = 0; i < N; i++) {
         unsigned low = gw_get16(src + 4 * i), v = gw_get16(src + 4 * i + 2);
-        e[i] = exponent(v);
-        body[GW_CODES_BYTES + i] = sign_mantissa(v);
+        e[i] = gw_exponent(v);
+        body[GW_CODES_BYTES + i] = gw_sign_mantissa(v);
         gw_put16(body + GW_CODES_BYTES + N + 2 * i, (uint16_t)low);
         any |= v | low;
     }
-    return finish(e, any, body, esc, top_p);
+    return finish(e, any, body, esc, top_p, zeros_p);
 }
 
 static int decode_f32(const uint8_t *body, unsigned top, const uint8_t *esc, unsigned n,
@@ -192,22 +185,23 @@ static int decode_f32(const uint8_t *body, unsigned top, const uint8_t *esc, uns
         return 0;
     for (unsigned i = 0; i < N; i++) {
         memcpy(dst + 4 * i, body + GW_CODES_BYTES + N + 2 * i, 2);
-        gw_put16(dst + 4 * i + 2, join(e[i], body[GW_CODES_BYTES + i]));
+        gw_put16(dst + 4 * i + 2, gw_join(e[i], body[GW_CODES_BYTES + i]));
     }
     return 1;
 }
 
-static unsigned encode_f32_bf16(const uint8_t *src, uint8_t *body, uint8_t *esc, uint8_t *top_p)
+static unsigned encode_f32_bf16(const uint8_t *src, uint8_t *body, uint8_t *esc, uint8_t *top_p,
+                             unsigned *zeros_p)
 {
     uint8_t e[N];
     unsigned any = 0;
     for (unsigned i = 0; i < N; i++) {
         unsigned v = gw_get16(src + 4 * i + 2);
-        e[i] = exponent(v);
-        body[GW_CODES_BYTES + i] = sign_mantissa(v);
+        e[i] = gw_exponent(v);
+        body[GW_CODES_BYTES + i] = gw_sign_mantissa(v);
         any |= v;
     }
-    return finish(e, any, body, esc, top_p);
+    return finish(e, any, body, esc, top_p, zeros_p);
 }
 
 static int decode_f32_bf16(const uint8_t *body, unsigned top, const uint8_t *esc, unsigned n,
@@ -217,7 +211,7 @@ static int decode_f32_bf16(const uint8_t *body, unsigned top, const uint8_t *esc
     if (!start(body, top, esc, n, e))
         return 0;
     for (unsigned i = 0; i < N; i++)
-        gw_put32(dst + 4 * i, (uint32_t)join(e[i], body[GW_CODES_BYTES + i]) << 16);
+        gw_put32(dst + 4 * i, (uint32_t)gw_join(e[i], body[GW_CODES_BYTES + i]) << 16);
     return 1;
 }
 
@@ -234,15 +228,16 @@ static void twos_pack(const uint8_t *src, uint8_t *out)
         out[i / 128 * 32 + i % 32] |= (uint8_t)((src[2 * i + 1] & 3) << i / 32 % 4 * 2);
 }
 
-static unsigned encode_f16(const uint8_t *src, uint8_t *body, uint8_t *esc, uint8_t *top_p)
+static unsigned encode_f16(const uint8_t *src, uint8_t *body, uint8_t *esc, uint8_t *top_p,
+                             unsigned *zeros_p)
 {
     uint8_t e[N], code[N];
-    *top_p = 0;
+    *top_p = 0, *zeros_p = N;
     if (gw_zero(src, 2 * N))
         return GW_KIND_ZERO;
     for (unsigned i = 0; i < N; i++)
         e[i] = src[2 * i + 1] >> 2 & 0x1f, body[F16_LOW + i] = src[2 * i];
-    unsigned escapes = window_encode(e, F16_LAST, code, esc, top_p);
+    unsigned escapes = window_encode(e, F16_LAST, code, esc, top_p, zeros_p);
     if (escapes > gw_view_shapes[GW_VIEW_F16].escapes) {
         *top_p = 0;
         return GW_KIND_RAW;
@@ -272,13 +267,11 @@ static int decode_f16(const uint8_t *body, unsigned top, const uint8_t *esc, uns
 }
 
 const struct gw_kern gw_kern_scalar = {
-    .lossy = &gw_kern_lossy_scalar,
     .name = "scalar",
     .usable = always,
     .zero = zero,
     .low_zero = low_zero,
     .hash = hash,
-    .sparse = &gw_kern_sparse_scalar,
     .encode = {[GW_VIEW_BYTES] = encode_bytes,
                [GW_VIEW_BF16] = encode_bf16,
                [GW_VIEW_F32] = encode_f32,
@@ -289,4 +282,9 @@ const struct gw_kern gw_kern_scalar = {
                [GW_VIEW_F32] = decode_f32,
                [GW_VIEW_F16] = decode_f16,
                [GW_VIEW_F32_BF16] = decode_f32_bf16},
+    .view = &gw_kern_view_scalar,
+    .holes = &gw_kern_holes_scalar,
+    .tight = &gw_kern_tight_scalar,
+    .lossy = &gw_kern_lossy_scalar,
+    .sparse = &gw_kern_sparse_scalar,
 };

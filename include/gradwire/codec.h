@@ -51,7 +51,7 @@ enum gw_trait {
 };
 
 /* Ids are on the wire and never reused: lossless from 0, lossy from 16, sparse from 32.  compress/FORMAT.md lists them. */
-enum gw_codec_id { GW_CODEC_RAW = 0, GW_CODEC_GROUP = 1, GW_CODEC_IDS = 64 };
+enum gw_codec_id { GW_CODEC_RAW = 0, GW_CODEC_GROUP = 1, GW_CODEC_TIGHT = 2, GW_CODEC_IDS = 64 };
 
 /* f32 in, by name alone.  int8, int4 and sign keep blocks with Inf or NaN as they are; levels and twobit answer GW_RAW for a
  * chunk that holds one, and change nothing.  twobit: param is the threshold, as f32 bits.  Stochastic rounding: all but
@@ -112,6 +112,10 @@ GW_API enum gw_view gw_view_pick(const void *src, size_t len, int *pays_p);
 
 /* The name of the kernel set in use: "scalar", "avx2", ... */
 GW_API const char *gw_kern_name(void);
+
+/* From now on every thread uses the set of this name: "scalar", "avx2", "avx512"; NULL: the best that runs here.  All give the
+ * same bytes.  GW_E_ARG: no such name; GW_E_NOSYS: not in this build, or not on this CPU. */
+GW_API gw_err gw_kern_select(const char *name);
 
 #ifdef __cplusplus
 }

@@ -34,6 +34,8 @@ static const struct gw_setting table[] = {
      "auto: lossless, where it pays; raw: nothing is ever coded; or a codec by its name."},
     {"POLICY", GW_KIND_CHOICE, AT(policy), 0, 0, 0, {"auto", "always", "never"}, "auto",
      "auto: code what pays, by measurement; always: code all that may be coded; never: code nothing."},
+    {"KERNEL", GW_KIND_CHOICE, AT(kernel), 0, 0, 0, {"auto", "scalar", "avx2", "avx512"}, "auto",
+     "Instruction set of the codecs: auto takes the best that this CPU has; the bytes are the same with each."},
     {"WORKERS", GW_KIND_NUMBER, AT(workers), 0, 64, 1, {NULL}, "1",
      "Codec threads of this process; 0: code on the host's own thread, a chunk at a time."},
     {"CHUNK", GW_KIND_BYTES, AT(chunk_bytes), 16 * KIB, 16 * MIB, 16 * KIB, {NULL}, "128K",

@@ -15,15 +15,16 @@
 enum gw_conf_lane { GW_CONF_LANE_AUTO = 0, GW_CONF_LANE_UCX, GW_CONF_LANE_VERBS, GW_CONF_LANE_LOOP };
 enum gw_conf_policy { GW_CONF_POLICY_AUTO = 0, GW_CONF_POLICY_ALWAYS, GW_CONF_POLICY_NEVER };
 enum gw_conf_gdr { GW_CONF_GDR_AUTO = 0, GW_CONF_GDR_ON, GW_CONF_GDR_OFF };
+enum gw_conf_kernel { GW_CONF_KERNEL_AUTO = 0, GW_CONF_KERNEL_SCALAR, GW_CONF_KERNEL_AVX2, GW_CONF_KERNEL_AVX512 };
 enum gw_conf_log { GW_CONF_LOG_BOTH = 0, GW_CONF_LOG_NCCL };
 
 /* Where a value was found; a higher one wins. */
 enum gw_conf_source { GW_CONF_DEFAULT = 0, GW_CONF_SYSTEM, GW_CONF_USER, GW_CONF_ENV };
 
-enum { GW_CONF_SETTINGS = 21, GW_CONF_FILE_MAX = 1 << 16 };
+enum { GW_CONF_SETTINGS = 22, GW_CONF_FILE_MAX = 1 << 16 };
 
 struct gw_conf {
-    uint32_t lane, policy, gdr, log; /* the enums above */
+    uint32_t lane, policy, kernel, gdr, log; /* the enums above */
     uint32_t check, abort;           /* 0, 1 */
     char ifname[256], hca[256];      /* "" where unset */
     char codec[64];                  /* "auto": lossless by policy; "raw": off; or a codec's name */

@@ -101,6 +101,19 @@ static const char *module_name(void)
     return gw_proc.conf.lane == GW_CONF_LANE_VERBS ? "verbs" : "ucx";
 }
 
+/* The set that is asked for and no other: who names one wants to compare, or to get round one that fails. */
+static gw_err choose_kernel(const struct gw_logger *log)
+{
+    static const char *const names[] = {"auto", "scalar", "avx2", "avx512"};
+    const char *name = names[gw_proc.conf.kernel];
+
+    if (gw_proc.conf.kernel == GW_CONF_KERNEL_AUTO || gw_kern_select(name) == GW_OK)
+        return GW_OK;
+    gw_log(log, GW_LOG_ERROR, "gradwire: GRADWIRE_KERNEL=%s cannot be had here: the CPU or this build lacks it. Next: unset it, or "
+           "take scalar, which runs anywhere", name);
+    return GW_E_SETTING;
+}
+
 static gw_err load(const struct gw_logger *log)
 {
     gw_err err = gw_conf_load(&gw_proc.conf, log);
@@ -114,6 +127,8 @@ static gw_err load(const struct gw_logger *log)
     if (err == GW_OK && gw_proc.conf.hca[0] != 0 && gw_proc.conf.lane != GW_CONF_LANE_VERBS)
         gw_log(log, GW_LOG_WARN, "gradwire: GRADWIRE_HCA=%s has no effect: the UCX lane goes by interfaces. Next: name the device's "
                "interface with GRADWIRE_IFNAME, or unset GRADWIRE_HCA", gw_proc.conf.hca);
+    if (err == GW_OK)
+        err = choose_kernel(log);
     if (err == GW_OK)
         err = choose_codec(log);
     /* found missing here the host hears of it at init, and not at its first collective */

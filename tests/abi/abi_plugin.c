@@ -218,6 +218,30 @@ static void no_effect_child(const void *arg, int fd, int side)
     host_unload(&net);
 }
 
+/* The set of kernels that the environment names is the one that the banner tells of. */
+static void kernel_child(const void *arg, int fd, int side)
+{
+    char line[HOST_LOG_LINE + 64];
+    FILE *said = tmpfile();
+    struct host_net net;
+    void *ctx = NULL;
+    int found = 0;
+
+    (void)arg, (void)fd, (void)side;
+    load(&net, 12);
+    host_log_copy(said, NCCL_LOG_INFO);
+    setenv("GRADWIRE_KERNEL", "scalar", 1);
+    must(init_v11(&net, &ctx) == ncclSuccess && host_log_warns() == 0);
+    host_log_copy(NULL, NCCL_LOG_NONE);
+    rewind(said);
+    while (fgets(line, sizeof line, said) != NULL)
+        found |= strstr(line, "kernels scalar") != NULL;
+    must(found);
+    fclose(said);
+    must(net.t.v12.finalize(ctx) == ncclSuccess);
+    host_unload(&net);
+}
+
 /* ---- over and over ---- */
 
 static void rounds_child(const void *arg, int fd, int side)
@@ -345,6 +369,7 @@ CASE(bad_setting, NULL)
 CASE(lossy_codec, NULL)
 CASE(no_device, NULL)
 CASE(no_effect, NULL)
+CASE(kernel, NULL)
 CASE(rounds, NULL)
 CASE(reload, NULL)
 
@@ -368,8 +393,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),  cmocka_unit_test(test_props),  cmocka_unit_test(test_bad_setting),
-        cmocka_unit_test(test_lossy_codec),
-        cmocka_unit_test(test_no_device), cmocka_unit_test(test_no_effect), cmocka_unit_test(test_rounds), cmocka_unit_test(test_reload),
+        cmocka_unit_test(test_lossy_codec), cmocka_unit_test(test_no_device), cmocka_unit_test(test_no_effect),
+        cmocka_unit_test(test_kernel),
+        cmocka_unit_test(test_rounds), cmocka_unit_test(test_reload),
         cmocka_unit_test(test_host_state),
     };
     setenv("NCCL_DEBUG", "WARN", 0); /* else errors that a case provokes also stand on stderr */

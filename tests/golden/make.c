@@ -3,7 +3,8 @@
  *   cc -D_GNU_SOURCE -Iinclude tests/golden/make.c build/libgw.a -o /tmp/make && /tmp/make
  * tests/golden
  *
- * Run it once for a new name.  A frame that is here already is the format: it may never change. */
+ * Run it once for a new name.  A frame that is here already is the format: it may never change, though an encoder may have
+ * become better since. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,11 +48,11 @@ static size_t save(const char *dir, const char *name, const char *end, const uin
     return done;
 }
 
-static void make(const char *dir, const char *name, enum gw_view view, size_t n)
+static void make_with(const char *codec, const char *dir, const char *name, enum gw_view view, size_t n)
 {
     struct gw_coding c = {.size = sizeof(c), .view = (uint8_t)view};
     size_t len = 0;
-    gw_err err = gw_frame_encode(gw_codec_by_id(GW_CODEC_GROUP), &c, 1, src, n, coded,
+    gw_err err = gw_frame_encode(gw_codec_by_name(codec), &c, 1, src, n, coded,
                                  sizeof(coded), &len, ws);
     if (err != GW_OK) {
         fprintf(stderr, "%s: %d\n", name, err);
@@ -60,6 +61,11 @@ static void make(const char *dir, const char *name, enum gw_view view, size_t n)
     save(dir, name, "raw", src, n);
     save(dir, name, "frame", coded, len);
     printf("%s: %zu -> %zu\n", name, n, len);
+}
+
+static void make(const char *dir, const char *name, enum gw_view view, size_t n)
+{
+    make_with("group", dir, name, view, n);
 }
 
 /* Three tiles: coded with zero and raw groups inside, all zero, and a short one with a tail of 3
@@ -148,6 +154,32 @@ static void make_lossy(const char *dir, const struct lossy_row *row)
     printf("%s: %zu -> %zu\n", name, row->bytes, len);
 }
 
+/* Of every hundred values so many are left; a dense stretch and a zero one among them. */
+static void fill_sparse(size_t n, enum gw_view view, unsigned left)
+{
+    size_t width = view == GW_VIEW_BYTES ? 1 : view == GW_VIEW_F32 || view == GW_VIEW_F32_BF16 ? 4 : 2;
+    memset(src, 0, sizeof(src));
+    for (size_t i = 0; i + width <= n; i += width) {
+        uint32_t v = gradient();
+        uint8_t bits[4];
+        if (chance() % 100 >= left && (i < n / 2 || i >= n / 2 + 1024))
+            continue;
+        gw_put32(bits, view == GW_VIEW_F16 ? (v & 0x83ff0000) | (20 - chance() % 8 % 5) << 26 : v);
+        if (view == GW_VIEW_F32_BF16)
+            bits[0] = bits[1] = 0;
+        memcpy(src + i, bits + (width == 4 ? 0 : 4 - width), width);
+    }
+    memset(src + n / 4, 0, 2048);
+    if (n % width != 0)
+        src[n - 1] = 'e';
+}
+
+static void make_sparse(const char *dir, const char *name, enum gw_view view, size_t n, unsigned left)
+{
+    fill_sparse(n, view, left);
+    make(dir, name, view, n);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2)
@@ -159,6 +191,15 @@ int main(int argc, char **argv)
     fill_wide(6144), src[4] = 1, make(argv[1], "f32_not_bf16", GW_VIEW_F32_BF16, 6144);
     fill_bytes(36000), make(argv[1], "bytes", GW_VIEW_BYTES, 36000);
     memset(src, 0, sizeof(src)), make(argv[1], "zero", GW_VIEW_BF16, 20000);
+    make_sparse(argv[1], "sparse_f32", GW_VIEW_F32, 18003, 40);
+    make_sparse(argv[1], "sparse_bf16", GW_VIEW_BF16, 9001, 50);
+    make_sparse(argv[1], "sparse_f16", GW_VIEW_F16, 8000, 45);
+    make_sparse(argv[1], "sparse_f32_bf16", GW_VIEW_F32_BF16, 9000, 30);
+    make_sparse(argv[1], "sparse_bytes", GW_VIEW_BYTES, 5000, 25);
+    fill_f32(18003), make_with("tight", argv[1], "tight_f32", GW_VIEW_F32, 18003);
+    fill_16(9001, 0), make_with("tight", argv[1], "tight_bf16", GW_VIEW_BF16, 9001);
+    fill_16(4000, 1), make_with("tight", argv[1], "tight_f16", GW_VIEW_F16, 4000);
+    fill_wide(6144), make_with("tight", argv[1], "tight_f32_bf16", GW_VIEW_F32_BF16, 6144);
     state = 9, fill_lossy();
     save(argv[1], "lossy", "in", src, LOSSY_BYTES);
     for (size_t i = 0; i < LOSSY_ROWS; i++)

@@ -186,9 +186,19 @@ static void fill(uint8_t *p, size_t n, unsigned shape)
         for (size_t i = 0; i + 4 <= n; i += 4)
             gw_put32(p + i, gradient(120) & 0xffff0000);
         break;
+    case 9:
+        fill_floats(p, n, 4, 2, 200);
+        break;
+    case 10:
+        fill_floats(p, n, 2, 2, 128);
+        break;
+    case 11: /* in the middle of many zeros, exponents far from each other */
+        for (size_t i = 0; i + 2 <= n; i += 2)
+            gw_put16(p + i, (uint16_t)(below(20) ? below(3) ? 0x3f80 + below(0x180) : 0 : chance()));
+        break;
     }
 }
-enum { SHAPES = 9 };
+enum { SHAPES = 12 };
 
 /* A patchwork: pieces of several shapes, some of them zero, so that one tile holds every kind of
  * group. */

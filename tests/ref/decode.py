@@ -14,15 +14,16 @@ import sys
 
 sys.dont_write_bytecode = True  # the folder of the tests stays as it is
 import lossy
-import sparse
+import sparse as sets
 
 TILE, GROUP, UNIT, CHUNK_MAX = 16384, 256, 16, 1 << 30
 WIDTH = {0: 1, 1: 2, 2: 4, 3: 2, 4: 4}
 RAW = {0: 1, 1: 2, 2: 4, 3: 2, 4: 2}
 BODY = {0: 128, 1: 384, 2: 896, 3: 448, 4: 384}
+PLANES = {0: (4,), 1: (4, 8), 2: (4, 8, 16), 3: (4, 8, 2), 4: (4, 8)}
 
 
-Corrupt = sparse.Corrupt
+Corrupt = sets.Corrupt
 
 
 def need(condition, why):
@@ -168,47 +169,120 @@ def window(view, top, body, escapes):
     e = exponents(nibbles, 15, top, escapes)
     if view == 0:
         return bytes(e)
-    upper = [(plane[i] & 0x80) << 8 | e[i] << 7 | plane[i] & 0x7F for i in range(GROUP)]
+    return values_of(view, e, body[128:])
+
+
+def values_of(view, e, planes):
+    upper = [(planes[i] & 0x80) << 8 | e[i] << 7 | planes[i] & 0x7F for i in range(GROUP)]
     if view == 1:
         return struct.pack("<256H", *upper)
-    low = struct.unpack_from("<256H", body, 384) if view == 2 else [0] * GROUP
+    low = struct.unpack_from("<256H", planes, 256) if view == 2 else [0] * GROUP
     return struct.pack("<256I", *(h << 16 | l for h, l in zip(upper, low)))
 
 
-def group(view, kind, top, values, body, escapes):
-    size = values * WIDTH[view]
-    if kind == 0:
+def plane_bytes(bits, m):
+    row = 256 // bits
+    return m * bits // 8 if bits >= 8 else m // row * 32 + min(m % row, 32)
+
+
+def sparse(view, m, top, body, escapes):
+    width = WIDTH[view]
+    places = [i for i in range(GROUP) if body[i // 8] >> i % 8 & 1]
+    need(len(places) == m, "values of a map")
+    at, full = 32, b""
+    for bits in PLANES[view]:
+        size = plane_bytes(bits, m)
+        plane = body[at:at + size] + bytes(32 * bits - size)
+        for i in range(m, GROUP if bits < 8 else 0):
+            row = 256 // bits
+            need(plane[i // row * 32 + i % 32] >> i % row // 32 * bits & (1 << bits) - 1 == 0, "bits behind the last value")
+        at, full = at + size, full + plane
+    values = window(view, top, full, escapes)
+    out = bytearray(GROUP * width)
+    for rank, i in enumerate(places):
+        out[i * width:(i + 1) * width] = values[rank * width:(rank + 1) * width]
+    return bytes(out)
+
+
+def tight(view, base, near, far, body, escapes):
+    codes = [body[i // 128 * 32 + i % 32] >> i // 32 % 4 * 2 & 3 for i in range(GROUP)]
+    pairs, bytes_ = escapes[:-(-near // 2)], escapes[-(-near // 2):]
+    nibbles = [pairs[i // 2] >> i % 2 * 4 & 15 for i in range(2 * len(pairs))]
+    need(not any(nibbles[near:]), "half a byte behind the last nibble")
+    nibbles = nibbles[:near]
+    need(5 not in nibbles and nibbles.count(4) == far and codes.count(3) == near, "number of nibbles or far bytes")
+    e, rank = [], 0
+    for c in codes:
+        if c < 3:
+            e.append(base - c & 255)
+            continue
+        n = nibbles[rank]
+        e.append(0 if n == 3 else bytes_[nibbles[:rank].count(4)] if n == 4 else base + 3 - n & 255)
+        rank += 1
+    return values_of(view, e, body[64:])
+
+
+def group(view, g, body, escapes):
+    size = g.values * WIDTH[view]
+    if g.kind == 0:
         return bytes(size)
-    if kind == 255:
+    if g.kind == 255:
         return b"".join(b"\0\0" + body[i:i + 2] for i in range(0, len(body), 2)) if view == 4 else body
-    out = window(view, top, body, escapes)
+    if g.form == "tight":
+        out = tight(view, g.top, g.near, g.far, body, escapes)
+    else:
+        out = sparse(view, g.top, g.listed[0], body, escapes) if g.kind == 254 else window(view, g.top, body, escapes)
     need(not any(out[size:]), "values beyond the end of a short group")
     return out[:size]
 
 
 # ---- tiles -----------------------------------------------------------------------------------------------------
 
-def places(view, data, values):
-    """Headers to (kind, top, values, body, body bytes, escape, escapes) per group: every place follows from them."""
-    groups = -(-values // GROUP)
-    need(len(data) >= 2 * groups, "headers")
-    out, body, escape = [], 2 * groups, 0
-    for i in range(groups):
-        kind, top, m = data[2 * i], data[2 * i + 1], min(GROUP, values - i * GROUP)
-        need(kind != 254, "sparse groups are reserved")
+class Group:
+    """Where a group's body and escapes are: sums over the headers before it, then over the list."""
+    def __init__(self, codec, view, kind, top, values):
         need(top == 0 or kind not in (0, 255), "top of a zero or raw group")
-        size = 0 if kind == 0 else RAW[view] * m if kind == 255 else BODY[view]
-        n = 0 if kind in (0, 255) else kind - 1
-        out.append((kind, top, m, body, size, escape, n))
-        body, escape = body + size, escape + n
-    return out, body, escape
+        need(top != 0 or kind != 254, "a sparse group without values")
+        self.kind, self.top, self.values = kind, top, values
+        is_tight = codec == 2 and (1 <= kind <= 129 or kind == 253)
+        need(not is_tight or view in (1, 2, 4), "a view that has no tight groups")
+        self.form = {0: "zero", 254: "sparse", 255: "raw"}.get(kind, "tight" if is_tight else "window")
+        self.is_listed = kind == 254 or (codec == 2 and kind == 253)
+        self.near, self.far, self.listed = kind - 1, 0, None
+        self.size = {"zero": 0, "raw": RAW[view] * values, "window": BODY[view], "tight": BODY[view] - 64,
+                     "sparse": 32 + sum(plane_bytes(bits, top) for bits in PLANES[view])}[self.form]
+        self.escapes = {"window": kind - (130 if codec == 2 else 1), "tight": -(-self.near // 2)}.get(self.form, 0)
+
+    def list_says(self, pair):
+        self.listed, self.escapes = pair, pair[1]
+        if self.form == "tight":
+            self.near, self.far = pair
+            need(1 <= self.far <= self.near <= 128, "list of a tight group")
+            self.escapes = -(-self.near // 2) + self.far
 
 
-def coded_tile(view, data, n, last, chance):
+def places(codec, view, data, values, tail):
+    n = -(-values // GROUP)
+    need(len(data) >= 2 * n, "headers")
+    groups = [Group(codec, view, data[2 * i], data[2 * i + 1], min(GROUP, values - i * GROUP)) for i in range(n)]
+    at = 2 * n
+    for g in groups:
+        g.body, at = at, at + g.size
+    end_of_bodies, at = at, at + tail
+    for g in groups:
+        if g.is_listed:
+            need(len(data) >= at + 2, "list")
+            g.list_says(data[at:at + 2])
+            at += 2
+    for g in groups:
+        g.escape, at = at, at + g.escapes
+    return groups, end_of_bodies, at
+
+
+def coded_tile(codec, view, data, n, last, chance):
     width = WIDTH[view]
     values, tail = n // width, n % width
-    groups, bodies_end, escapes = places(view, data, values)
-    used = bodies_end + tail + escapes
+    groups, bodies_end, used = places(codec, view, data, values, tail)
     need(used <= len(data), "tile is shorter than its headers say")
     padding = data[used:]
     need(len(padding) < UNIT and not any(padding) and not (last and padding), "padding of a tile")
@@ -216,10 +290,8 @@ def coded_tile(view, data, n, last, chance):
     order = list(range(len(groups)))
     chance.shuffle(order)
     for i in order:
-        kind, top, m, body, size, escape, k = groups[i]
-        first = bodies_end + tail + escape
-        at = i * GROUP * width
-        out[at:at + m * width] = group(view, kind, top, m, data[body:body + size], data[first:first + k])
+        g, at = groups[i], i * GROUP * width
+        out[at:at + g.values * width] = group(view, g, data[g.body:g.body + g.size], data[g.escape:g.escape + g.escapes])
     out[n - tail:] = data[bodies_end:bodies_end + tail]
     return bytes(out), len(groups)
 
@@ -244,7 +316,7 @@ def tile_places(payload, raw):
     return out
 
 
-def decode_group_payload(payload, view, count, raw, chance):
+def decode_group_payload(codec, payload, view, count, raw, chance):
     need(view < 5, "view")
     tiles = tile_places(payload, raw)
     out, total = [b""] * len(tiles), 0
@@ -258,7 +330,7 @@ def decode_group_payload(payload, view, count, raw, chance):
         elif units == 1024:
             out[i] = data
         else:
-            out[i], groups = coded_tile(view, data, n, i + 1 == len(tiles), chance)
+            out[i], groups = coded_tile(codec, view, data, n, i + 1 == len(tiles), chance)
             total += groups
     need(total == count, "count")
     return b"".join(out)
@@ -272,18 +344,18 @@ def decode(frame, chance):
     need((magic, version, header) == (0x5747, 1, 32) and flags & ~1 == 0, "head")
     need(raw <= CHUNK_MAX and wire <= len(frame) - 32 and (flags or check == 0), "head")
     payload = frame[32:32 + wire]
-    need(codec in (0, 1, 32) or codec in lossy.SHAPE, "codec")
+    need(codec in (0, 1, 2, 32) or codec in lossy.SHAPE, "codec")
     need(param == 0 or codec == 32 or codec in lossy.SHAPE, "param")
     if codec in lossy.SHAPE:
         need(flags == 0 or checksum(payload) == check, "checksum")
         return lossy.decode(codec, view, count, param, payload, raw, chance)
     if codec == 32:
-        out = sparse.decode(payload, view, raw, count, param, chance)
+        out = sets.decode(payload, view, raw, count, param, chance)
     elif codec == 0:
         need((view, count, wire) == (0, 0, raw), "raw")
         out = payload
     else:
-        out = decode_group_payload(payload, view, count, raw, chance)
+        out = decode_group_payload(codec, payload, view, count, raw, chance)
     need(flags == 0 or checksum(payload if codec == 32 else out) == check, "checksum")
     return out
 

@@ -43,6 +43,7 @@ static void defaults(void **state)
     struct gw_conf c;
     gw_conf_defaults(&c);
     assert_true(c.lane == GW_CONF_LANE_AUTO && c.policy == GW_CONF_POLICY_AUTO && c.gdr == GW_CONF_GDR_AUTO);
+    assert_true(c.kernel == GW_CONF_KERNEL_AUTO);
     assert_true(c.workers == 1 && c.chunk_bytes == 131072 && c.slab_bytes == 64 << 20 && c.window_bytes == 0);
     assert_true(c.peer_timeout_ms == 60000 && c.stall_warn_ms == 30000 && c.stall_timeout_ms == 0);
     assert_true(c.connect_timeout_ms == 30000 && c.connect_retries == 8 && c.check == 0);
@@ -58,12 +59,13 @@ static void values(void **state)
     gw_conf_defaults(&c);
     assert_int_equal(parse(&c, "LANE=ucx\nGRADWIRE_IFNAME = eth0,ib* # two\n# CODEC=raw\nCODEC=group\r\nPOLICY=Always\n"
                                "WORKERS=0\nCHUNK=1M\nSLAB=2GiB\nWINDOW=3000\nCHECK=on\nGDR=off\nPORTS=4000-4100\n"
-                               "PEER_TIMEOUT=90\nSTALL_WARN=1500ms\nSTALL_TIMEOUT=7s\nLOG=nccl\nUCX_TLS=posix"),
+                               "PEER_TIMEOUT=90\nSTALL_WARN=1500ms\nSTALL_TIMEOUT=7s\nLOG=nccl\nUCX_TLS=posix\nKERNEL=avx512"),
                      GW_OK);
     assert_true(c.lane == GW_CONF_LANE_UCX && c.policy == GW_CONF_POLICY_ALWAYS && c.gdr == GW_CONF_GDR_OFF);
     assert_true(c.workers == 0 && c.chunk_bytes == 1 << 20 && c.slab_bytes == 2ull << 30 && c.window_bytes == 3000);
     assert_true(c.check == 1 && c.port_lo == 4000 && c.port_hi == 4100 && c.log == GW_CONF_LOG_NCCL);
     assert_true(c.peer_timeout_ms == 90000 && c.stall_warn_ms == 1500 && c.stall_timeout_ms == 7000);
+    assert_true(c.kernel == GW_CONF_KERNEL_AVX512);
     assert_string_equal(c.ifname, "eth0,ib*");
     assert_string_equal(c.codec, "group");
     assert_string_equal(c.ucx_tls, "posix");
@@ -76,6 +78,7 @@ static void refused(void **state)
     static const char *const bad[] = {
         "CHUNK=17K",        "CHUNK=8K",         "CHUNK=32M",  "CHUNK=",       "CHUNK=x",        "WORKERS=65",
         "WORKERS=-1",       "WORKERS=1.5",      "WORKERS=0x", "CHECK=2",      "LANE=tcp",       "PORTS=5-4",
+        "KERNEL=mmx",
         "PORTS=1-65536",    "PORTS=0-9",        "PORTS=1-",   "PORTS=a",      "STALL_WARN=1h",  "STALL_WARN=99999999",
         "CONNECT_TIMEOUT=1ms", "SLAB=99999999999999999999", "SLAB=18446744073709551615G", "CODEC=caf\xc3\xa9",
     };
