@@ -6,4 +6,5 @@
 
 extern const struct gw_codec gw_codec_raw;
 extern const struct gw_codec gw_codec_group;
+extern const struct gw_codec gw_codec_zero;
 #endif

@@ -36,6 +36,9 @@ struct gw_view_shape {
 };
 extern const struct gw_view_shape gw_view_shapes[GW_VIEW_COUNT];
 
+struct gw_kern_zero;
+struct gw_kern_rans;
+
 struct gw_kern {
     const char *name;
     int (*usable)(void);
@@ -53,6 +56,7 @@ struct gw_kern {
      * reads more than n. */
     int (*decode[GW_VIEW_COUNT])(const uint8_t *body, unsigned top, const uint8_t *esc, unsigned n,
                                  uint8_t *dst);
+    const struct gw_kern_zero *zeros;
 };
 
 extern const struct gw_kern gw_kern_scalar;

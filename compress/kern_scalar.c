@@ -8,6 +8,7 @@
 #include <base/bytes.h>
 
 #include "kern.h"
+#include "zero.h"
 
 enum { N = GW_GROUP_VALUES };
 
@@ -285,4 +286,5 @@ const struct gw_kern gw_kern_scalar = {
                [GW_VIEW_F32] = decode_f32,
                [GW_VIEW_F16] = decode_f16,
                [GW_VIEW_F32_BF16] = decode_f32_bf16},
+    .zeros = &gw_kern_zero_scalar,
 };

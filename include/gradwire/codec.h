@@ -49,7 +49,7 @@ enum gw_trait {
 };
 
 /* Ids are on the wire and never reused: lossless from 0, lossy from 16, sparse from 32.  compress/FORMAT.md lists them. */
-enum gw_codec_id { GW_CODEC_RAW = 0, GW_CODEC_GROUP = 1, GW_CODEC_IDS = 64 };
+enum gw_codec_id { GW_CODEC_RAW = 0, GW_CODEC_GROUP = 1, GW_CODEC_ENTROPY = 3, GW_CODEC_ZERO = 4, GW_CODEC_IDS = 64 };
 
 struct gw_frame;
 

@@ -186,9 +186,12 @@ static void fill(uint8_t *p, size_t n, unsigned shape)
         for (size_t i = 0; i + 4 <= n; i += 4)
             gw_put32(p + i, gradient(120) & 0xffff0000);
         break;
+    case 9: /* mostly zeros */
+        fill_floats(p, n, below(2) ? 2 : 4, 8, 200 + (unsigned)below(56));
+        break;
     }
 }
-enum { SHAPES = 9 };
+enum { SHAPES = 10 };
 
 /* A patchwork: pieces of several shapes, some of them zero, so that one tile holds every kind of
  * group. */

@@ -55,7 +55,7 @@ static void test_registry(void **s)
     assert_string_equal(gw_codec_by_id(0)->name, "raw");
     assert_string_equal(gw_codec_by_id(1)->name, "group");
     assert_ptr_equal(gw_codec_by_name("group"), group);
-    assert_null(gw_codec_by_id(2));
+    assert_string_equal(gw_codec_by_id(4)->name, "zero");
     assert_null(gw_codec_by_id(255));
     assert_null(gw_codec_by_name("groups"));
     assert_null(gw_codec_by_name(NULL));
@@ -64,7 +64,7 @@ static void test_registry(void **s)
         assert_ptr_equal(gw_codec_by_id(gw_codec_at(n)->id), gw_codec_at(n));
         assert_true(gw_codec_at(n)->ws_bytes <= gw_codec_ws_max());
     }
-    assert_int_equal(n, 2);
+    assert_true(n >= 3);
 }
 
 static void test_kernels(void **s)
