@@ -5,7 +5,7 @@
 
 #include "codecs.h"
 
-static const struct gw_codec *const all[] = {&gw_codec_raw, &gw_codec_group, &gw_codec_zero};
+static const struct gw_codec *const all[] = {&gw_codec_raw, &gw_codec_group, &gw_codec_entropy, &gw_codec_zero};
 
 const struct gw_codec *gw_codec_at(size_t i)
 {

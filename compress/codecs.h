@@ -6,5 +6,6 @@
 
 extern const struct gw_codec gw_codec_raw;
 extern const struct gw_codec gw_codec_group;
+extern const struct gw_codec gw_codec_entropy;
 extern const struct gw_codec gw_codec_zero;
 #endif

@@ -56,6 +56,7 @@ struct gw_kern {
      * reads more than n. */
     int (*decode[GW_VIEW_COUNT])(const uint8_t *body, unsigned top, const uint8_t *esc, unsigned n,
                                  uint8_t *dst);
+    const struct gw_kern_rans *rans;
     const struct gw_kern_zero *zeros;
 };
 

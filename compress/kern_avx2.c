@@ -5,6 +5,7 @@
  * a constant.  AVX2 packs and unpacks within halves of 128 bits; one permute of the quarters before
  * or after puts values back in memory order. */
 #include "kern.h"
+#include "rans.h"
 #include "zero.h"
 
 #if defined(__x86_64__)
@@ -388,6 +389,7 @@ const struct gw_kern gw_kern_avx2 = {
                [GW_VIEW_F32] = decode_f32,
                [GW_VIEW_F16] = decode_f16,
                [GW_VIEW_F32_BF16] = decode_f32_bf16},
+    .rans = &gw_kern_rans_avx2,
     .zeros = &gw_kern_zero_avx2,
 };
 #endif

@@ -8,6 +8,7 @@
 #include <base/bytes.h>
 
 #include "kern.h"
+#include "rans.h"
 #include "zero.h"
 
 enum { N = GW_GROUP_VALUES };
@@ -286,5 +287,6 @@ const struct gw_kern gw_kern_scalar = {
                [GW_VIEW_F32] = decode_f32,
                [GW_VIEW_F16] = decode_f16,
                [GW_VIEW_F32_BF16] = decode_f32_bf16},
+    .rans = &gw_kern_rans_scalar,
     .zeros = &gw_kern_zero_scalar,
 };
