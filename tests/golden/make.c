@@ -42,12 +42,12 @@ static size_t save(const char *dir, const char *name, const char *end, const uin
     return done;
 }
 
-static void make(const char *dir, const char *name, enum gw_view view, size_t n)
+static void make_as(unsigned codec, const char *dir, const char *name, enum gw_view view, size_t n)
 {
     struct gw_coding c = {.size = sizeof(c), .view = (uint8_t)view};
     size_t len = 0;
-    gw_err err = gw_frame_encode(gw_codec_by_id(GW_CODEC_GROUP), &c, 1, src, n, coded,
-                                 sizeof(coded), &len, ws);
+    gw_err err =
+        gw_frame_encode(gw_codec_by_id(codec), &c, 1, src, n, coded, sizeof(coded), &len, ws);
     if (err != GW_OK) {
         fprintf(stderr, "%s: %d\n", name, err);
         exit(1);
@@ -55,6 +55,11 @@ static void make(const char *dir, const char *name, enum gw_view view, size_t n)
     save(dir, name, "raw", src, n);
     save(dir, name, "frame", coded, len);
     printf("%s: %zu -> %zu\n", name, n, len);
+}
+
+static void make(const char *dir, const char *name, enum gw_view view, size_t n)
+{
+    make_as(GW_CODEC_GROUP, dir, name, view, n);
 }
 
 /* Three tiles: coded with zero and raw groups inside, all zero, and a short one with a tail of 3
@@ -106,6 +111,34 @@ static void fill_bytes(size_t n)
         src[i] = (uint8_t)chance();
 }
 
+/* Words of `width` that are mostly zero, one tile of noise, one of zeros, a short unit and a tail. */
+static void fill_sparse(size_t n, size_t width)
+{
+    memset(src, 0, sizeof(src));
+    for (size_t i = 0; i + width <= n; i += width)
+        if (chance() % 16 == 0)
+            gw_put32(src + i, width == 4 ? gradient() : gradient() >> 16);
+    memset(src + 1000, 0, 3000);
+    memset(src + 16384, 0, 16384);
+    memcpy(src + n - 3, "end", 3);
+}
+
+static void make_entropy(const char *dir)
+{
+    fill_16(34001, 0), memset(src + 6000, 0, 26768); /* two blocks */
+    make_as(GW_CODEC_ENTROPY, dir, "entropy_bf16", GW_VIEW_BF16, 34001);
+    fill_f32(11003), make_as(GW_CODEC_ENTROPY, dir, "entropy_f32", GW_VIEW_F32, 11003);
+    fill_16(8200, 1), make_as(GW_CODEC_ENTROPY, dir, "entropy_f16", GW_VIEW_F16, 8200);
+    fill_wide(6144), make_as(GW_CODEC_ENTROPY, dir, "entropy_f32_bf16", GW_VIEW_F32_BF16, 6144);
+    fill_bytes(3001), make_as(GW_CODEC_ENTROPY, dir, "entropy_bytes", GW_VIEW_BYTES, 3001);
+}
+
+static void make_zero(const char *dir)
+{
+    fill_sparse(35003, 4), make_as(GW_CODEC_ZERO, dir, "zero_f32", GW_VIEW_F32, 35003);
+    fill_sparse(33001, 2), make_as(GW_CODEC_ZERO, dir, "zero_bf16", GW_VIEW_BF16, 33001);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2)
@@ -117,5 +150,7 @@ int main(int argc, char **argv)
     fill_wide(6144), src[4] = 1, make(argv[1], "f32_not_bf16", GW_VIEW_F32_BF16, 6144);
     fill_bytes(36000), make(argv[1], "bytes", GW_VIEW_BYTES, 36000);
     memset(src, 0, sizeof(src)), make(argv[1], "zero", GW_VIEW_BF16, 20000);
+    make_entropy(argv[1]);
+    make_zero(argv[1]);
     return 0;
 }
