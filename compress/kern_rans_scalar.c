@@ -24,13 +24,22 @@ static uint8_t *encode(const struct gw_rans *t, uint32_t state[GW_RANS_LANES], c
     return end;
 }
 
+/* One state back by one symbol, which is the answer: a step without its word. */
+static unsigned back(const struct gw_rans *t, uint32_t *x)
+{
+    uint32_t slot = *x % GW_RANS_ONE;
+    unsigned s = t->symbol[slot];
+    *x = t->freq[s] * (*x >> GW_RANS_BITS) + slot - t->start[s];
+    return s;
+}
+
 const uint8_t *gw_rans_rows(const struct gw_rans *t, uint32_t state[GW_RANS_LANES],
                             const uint8_t *words, const uint8_t *limit, uint8_t *codes, size_t rows)
 {
     for (size_t i = 0; i < 2 * rows; i++)
         for (unsigned lane = 0; lane < GW_RANS_LANES; lane++) {
             uint8_t *at = codes + i / 2 * GW_RANS_LANES + lane;
-            unsigned s = gw_rans_back(t, &state[lane]);
+            unsigned s = back(t, &state[lane]);
             *at = (uint8_t)(i % 2 == 0 ? s : *at | s << 4);
             if (state[lane] >= GW_RANS_LOW)
                 continue;

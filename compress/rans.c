@@ -1,4 +1,6 @@
 /* rans.c - frequencies, and what the states need to know of them. */
+#include <string.h>
+
 #include "rans.h"
 
 /* A reciprocal is rounded up, which is exact for x below 2^31. */
@@ -25,6 +27,7 @@ int gw_rans_make(struct gw_rans *t, const uint16_t freq[GW_RANS_SYMBOLS])
         if (freq[s] == 0 || sum > GW_RANS_ONE)
             return 0;
         make_symbol(t, s);
+        memset(t->symbol + t->start[s], (int)s, freq[s]);
     }
     return sum == GW_RANS_ONE;
 }
@@ -36,7 +39,8 @@ void gw_rans_scale(const uint32_t seen[GW_RANS_SYMBOLS], uint16_t freq[GW_RANS_S
     for (unsigned s = 0; s < GW_RANS_SYMBOLS; s++)
         all += seen[s];
     for (unsigned s = 0; s < GW_RANS_SYMBOLS; s++) {
-        uint64_t part = all == 0 ? GW_RANS_ONE / GW_RANS_SYMBOLS : GW_RANS_ONE * (uint64_t)seen[s] / all;
+        uint64_t part =
+            all == 0 ? GW_RANS_ONE / GW_RANS_SYMBOLS : GW_RANS_ONE * (uint64_t)seen[s] / all;
         freq[s] = (uint16_t)(part == 0 ? 1 : part);
         sum += freq[s];
         most = freq[s] > freq[most] ? s : most;

@@ -28,6 +28,7 @@ struct gw_rans {
      * f = 1, which has no such reciprocal, with a bias that makes up for a quotient of x - 1 */
     uint32_t reciprocal[GW_RANS_SYMBOLS];
     uint32_t step[GW_RANS_SYMBOLS]; /* shift << 28 | bias << 12 | f */
+    uint8_t symbol[GW_RANS_ONE];    /* of each slot */
 };
 
 /* 0 unless all are at least 1 and their sum is 4096. */
@@ -60,15 +61,4 @@ extern const struct gw_kern_rans gw_kern_rans_avx2;
 const uint8_t *gw_rans_rows(const struct gw_rans *t, uint32_t state[GW_RANS_LANES],
                             const uint8_t *words, const uint8_t *limit, uint8_t *codes,
                             size_t rows);
-
-/* One state back by one symbol, which is the answer: the meaning of a step without its word. */
-static inline unsigned gw_rans_back(const struct gw_rans *t, uint32_t *x)
-{
-    uint32_t slot = *x & (GW_RANS_ONE - 1);
-    unsigned s = 0;
-    for (unsigned i = 1; i < GW_RANS_SYMBOLS; i++)
-        s += slot >= t->start[i];
-    *x = t->freq[s] * (*x >> GW_RANS_BITS) + slot - t->start[s];
-    return s;
-}
 #endif
