@@ -69,7 +69,7 @@ static void sample(const struct gw_kern *kern, enum gw_view view, const uint8_t 
     uint32_t pair[256] = {0}, seen[GW_RANS_SYMBOLS] = {0};
     for (size_t i = 0; i < places; i++) {
         uint8_t top;
-        unsigned kind = kern->encode[view](src + i * groups / places * full, ws->body, ws->esc, &top);
+        unsigned kind = kern->encode[view](src + i * groups / places * full, ws->body, ws->out.esc, &top);
         for (size_t k = 0; kind != GW_KIND_ZERO && kind != GW_KIND_RAW && k < GW_CODES_BYTES; k++)
             pair[ws->body[k]]++;
     }
@@ -144,9 +144,16 @@ struct reader {
     struct gw_entropy_ws *ws;
     enum gw_view view; /* of the frame: says how long blocks are */
     const uint8_t *at;
-    size_t left;
+    size_t left, opened; /* opened: blocks whose head has been read */
     uint64_t count;
 };
+
+static gw_err read_opened(struct reader *r)
+{
+    size_t blocks = r->opened;
+    r->opened = 0;
+    return blocks == 0 ? GW_OK : gw_blocks_read(r->kern, r->ws, blocks);
+}
 
 static gw_err decode_coded(struct reader *r, unsigned view, size_t units, uint8_t *dst, size_t n,
                            int last)
@@ -155,8 +162,8 @@ static gw_err decode_coded(struct reader *r, unsigned view, size_t units, uint8_
     if (view >= GW_VIEW_COUNT || len > r->left || units_of(len) != units ||
         gw_view_shapes[view].width != gw_view_shapes[r->view].width)
         return GW_E_CORRUPT;
-    gw_err err =
-        gw_block_decode(r->kern, (enum gw_view)view, r->at, len, r->left, dst, n, &used, r->ws);
+    gw_err err = gw_block_open(&r->ws->in[r->opened], (enum gw_view)view, r->at, len, r->left, dst,
+                               n, &used);
     if (err != GW_OK)
         return err;
     size_t padding = len - used;
@@ -164,7 +171,7 @@ static gw_err decode_coded(struct reader *r, unsigned view, size_t units, uint8_
         return GW_E_CORRUPT;
     r->count += gw_block_groups((enum gw_view)view, n);
     r->at += len, r->left -= len;
-    return GW_OK;
+    return ++r->opened == GW_BLOCKS_AT_ONCE ? read_opened(r) : GW_OK;
 }
 
 static gw_err decode_block(struct reader *r, unsigned entry, uint8_t *dst, size_t n, int last)
@@ -215,7 +222,9 @@ static gw_err decode(const struct gw_frame *f, const void *src, void *dst, size_
         if (err != GW_OK)
             return err;
     }
-    return r.left == 0 && r.count == f->count ? GW_OK : GW_E_CORRUPT;
+    if (r.left != 0 || r.count != f->count)
+        return GW_E_CORRUPT;
+    return read_opened(&r);
 }
 
 const struct gw_codec gw_codec_entropy = {

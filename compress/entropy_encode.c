@@ -37,15 +37,15 @@ static int take_raw(struct writer *w, enum gw_view view, const uint8_t *src, siz
 static int take_group(const struct gw_kern *kern, struct writer *w, enum gw_view view,
                       const uint8_t *src, size_t i, struct gw_entropy_ws *ws)
 {
-    uint8_t *top = &ws->tops[w->windows], *codes = &ws->codes[w->windows * GW_CODES_BYTES];
+    uint8_t *top = &ws->out.tops[w->windows], *codes = &ws->out.codes[w->windows * GW_CODES_BYTES];
     unsigned kind = kern->encode[view](src, ws->body, w->esc, top), shift = i % 4 * 2;
     if (kind == GW_KIND_ZERO)
         return 1;
     if (kind == GW_KIND_RAW) {
-        ws->kinds[i / 4] |= (uint8_t)(GW_BLOCK_RAW << shift);
+        ws->out.kinds[i / 4] |= (uint8_t)(GW_BLOCK_RAW << shift);
         return take_raw(w, view, src, GW_GROUP_VALUES, ws->body);
     }
-    ws->kinds[i / 4] |= (uint8_t)(GW_BLOCK_WINDOW << shift);
+    ws->out.kinds[i / 4] |= (uint8_t)(GW_BLOCK_WINDOW << shift);
     memcpy(codes, ws->body, GW_CODES_BYTES);
     w->windows++, w->esc += kind - GW_KIND_WINDOW;
     return take(w, ws->body + GW_CODES_BYTES, gw_block_plane(view));
@@ -62,7 +62,7 @@ static int take_groups(const struct gw_kern *kern, struct writer *w, enum gw_vie
     }
     if (values == 0 || gw_zero(src, values * width))
         return 1;
-    ws->kinds[i / 4] |= (uint8_t)(GW_BLOCK_RAW << i % 4 * 2);
+    ws->out.kinds[i / 4] |= (uint8_t)(GW_BLOCK_RAW << i % 4 * 2);
     return take_raw(w, view, src, values, ws->body);
 }
 
@@ -73,23 +73,23 @@ size_t gw_block_encode(const struct gw_kern *kern, enum gw_view view, const uint
     size_t kinds = gw_block_kinds_bytes(gw_block_groups(view, n)), head = GW_BLOCK_KINDS + kinds;
     if (room < head)
         return 0;
-    struct writer w = {.body = out + head, .room = room - head, .esc = ws->esc};
-    memset(ws->kinds, 0, sizeof(ws->kinds));
+    struct writer w = {.body = out + head, .room = room - head, .esc = ws->out.esc};
+    memset(ws->out.kinds, 0, sizeof(ws->out.kinds));
     if (!take_groups(kern, &w, view, src, n / width, ws))
         return 0;
     for (unsigned lane = 0; lane < GW_RANS_LANES; lane++)
-        ws->state[lane] = GW_RANS_LOW;
-    uint8_t *end = ws->words + sizeof(ws->words);
-    uint8_t *words = kern->rans->encode(&ws->rans, ws->state, ws->codes, w.windows, end);
-    size_t escapes = (size_t)(w.esc - ws->esc), odd = (size_t)(w.body - out) % 2;
+        ws->out.state[lane] = GW_RANS_LOW;
+    uint8_t *end = ws->out.words + sizeof(ws->out.words);
+    uint8_t *words = kern->rans->encode(&ws->rans, ws->out.state, ws->out.codes, w.windows, end);
+    size_t escapes = (size_t)(w.esc - ws->out.esc), odd = (size_t)(w.body - out) % 2;
     if (!take(&w, (const uint8_t *)"", odd) || !take(&w, words, (size_t)(end - words)) ||
-        !take(&w, ws->tops, w.windows) || !take(&w, src + n - tail, tail) ||
-        !take(&w, ws->esc, escapes))
+        !take(&w, ws->out.tops, w.windows) || !take(&w, src + n - tail, tail) ||
+        !take(&w, ws->out.esc, escapes))
         return 0;
     for (unsigned lane = 0; lane < GW_RANS_LANES; lane++)
-        gw_put32(out + 4 * lane, ws->state[lane]);
+        gw_put32(out + 4 * lane, ws->out.state[lane]);
     gw_put16(out + GW_BLOCK_COUNTS, (uint16_t)((end - words) / 2));
     gw_put16(out + GW_BLOCK_COUNTS + 2, (uint16_t)escapes);
-    memcpy(out + GW_BLOCK_KINDS, ws->kinds, kinds);
+    memcpy(out + GW_BLOCK_KINDS, ws->out.kinds, kinds);
     return (size_t)(w.body - out);
 }

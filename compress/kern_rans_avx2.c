@@ -222,24 +222,73 @@ ALWAYS void codes_out(const __m256i low[2], const __m256i high[2], uint8_t *code
     put(codes, _mm256_permutevar8x32_epi32(a, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
 }
 
-static const uint8_t *decode(const struct gw_rans *t, uint32_t state[GW_RANS_LANES],
-                             const uint8_t *words, const uint8_t *limit, uint8_t *codes,
-                             size_t groups)
+/* A run in registers, where the compiler finds room. */
+struct live {
+    __m256i x[VECTORS];
+    const uint8_t *words;
+};
+
+ALWAYS struct live live_of(const struct gw_rans_run *run)
 {
-    enum { PAIR = 2 * 2 * GW_RANS_LANES }; /* bytes that two steps can take */
-    struct search search = search_of(t);
-    __m256i x[VECTORS], low[2], high[2];
-    size_t i = 0, rows = groups * STEPS / 2;
+    struct live l = {.words = run->words};
     for (int v = 0; v < VECTORS; v++)
-        x[v] = get(state + v * LANES);
-    for (; i < rows && limit - words >= PAIR; i++) {
-        words = step_back(&search, x, words, low);
-        words = step_back(&search, x, words, high);
-        codes_out(low, high, codes + i * GW_RANS_LANES);
+        l.x[v] = get(run->state + v * LANES);
+    return l;
+}
+
+ALWAYS void back_to(struct gw_rans_run *run, const struct live *l)
+{
+    for (int v = 0; v < VECTORS; v++)
+        put(run->state + v * LANES, l->x[v]);
+    run->words = l->words;
+}
+
+/* Two steps. */
+ALWAYS void row_back(const struct search *t, struct live *l, uint8_t *codes)
+{
+    __m256i low[2], high[2];
+    l->words = step_back(t, l->x, l->words, low);
+    l->words = step_back(t, l->x, l->words, high);
+    codes_out(low, high, codes);
+}
+
+enum { ROW_WORDS = 2 * 2 * GW_RANS_LANES }; /* bytes that a row can take, and its loads may touch */
+
+/* The rest of a run from row i on. */
+static void decode_one(const struct gw_rans *t, const struct search *search, struct gw_rans_run *run,
+                       size_t i)
+{
+    struct live l = live_of(run);
+    size_t rows = run->groups * STEPS / 2;
+    for (; i < rows && run->limit - l.words >= ROW_WORDS; i++)
+        row_back(search, &l, run->codes + i * GW_RANS_LANES);
+    back_to(run, &l);
+    gw_rans_rows(t, run, i, rows - i);
+}
+
+static size_t decode_both(const struct search *search, struct gw_rans_run *a, struct gw_rans_run *b)
+{
+    struct live m = live_of(a), n = live_of(b);
+    size_t rows = (a->groups < b->groups ? a->groups : b->groups) * STEPS / 2, i = 0;
+    for (; i < rows && a->limit - m.words >= ROW_WORDS && b->limit - n.words >= ROW_WORDS; i++) {
+        __m256i low[4], high[4];
+        m.words = step_back(search, m.x, m.words, low);
+        n.words = step_back(search, n.x, n.words, low + 2);
+        m.words = step_back(search, m.x, m.words, high);
+        n.words = step_back(search, n.x, n.words, high + 2);
+        codes_out(low, high, a->codes + i * GW_RANS_LANES);
+        codes_out(low + 2, high + 2, b->codes + i * GW_RANS_LANES);
     }
-    for (int v = 0; v < VECTORS; v++)
-        put(state + v * LANES, x[v]);
-    return gw_rans_rows(t, state, words, limit, codes + i * GW_RANS_LANES, rows - i);
+    back_to(a, &m), back_to(b, &n);
+    return i;
+}
+
+static void decode(const struct gw_rans *t, struct gw_rans_run *run, size_t runs)
+{
+    struct search search = search_of(t);
+    size_t done = runs == 2 ? decode_both(&search, &run[0], &run[1]) : 0;
+    for (size_t i = 0; i < runs; i++)
+        decode_one(t, &search, &run[i], done);
 }
 
 static unsigned escapes(const uint8_t *codes, unsigned last)

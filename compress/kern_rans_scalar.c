@@ -33,29 +33,29 @@ static unsigned back(const struct gw_rans *t, uint32_t *x)
     return s;
 }
 
-const uint8_t *gw_rans_rows(const struct gw_rans *t, uint32_t state[GW_RANS_LANES],
-                            const uint8_t *words, const uint8_t *limit, uint8_t *codes, size_t rows)
+void gw_rans_rows(const struct gw_rans *t, struct gw_rans_run *run, size_t from, size_t rows)
 {
-    for (size_t i = 0; i < 2 * rows; i++)
+    for (size_t i = 2 * from; i < 2 * (from + rows); i++)
         for (unsigned lane = 0; lane < GW_RANS_LANES; lane++) {
-            uint8_t *at = codes + i / 2 * GW_RANS_LANES + lane;
-            unsigned s = back(t, &state[lane]);
+            uint8_t *at = run->codes + i / 2 * GW_RANS_LANES + lane;
+            uint32_t *x = &run->state[lane];
+            unsigned s = back(t, x);
             *at = (uint8_t)(i % 2 == 0 ? s : *at | s << 4);
-            if (state[lane] >= GW_RANS_LOW)
+            if (*x >= GW_RANS_LOW)
                 continue;
-            if (limit - words < 2)
-                return NULL;
-            state[lane] = state[lane] << 16 | gw_get16(words);
-            words += 2;
+            if (run->limit - run->words < 2) {
+                run->words = NULL;
+                return;
+            }
+            *x = *x << 16 | gw_get16(run->words);
+            run->words += 2;
         }
-    return words;
 }
 
-static const uint8_t *decode(const struct gw_rans *t, uint32_t state[GW_RANS_LANES],
-                             const uint8_t *words, const uint8_t *limit, uint8_t *codes,
-                             size_t groups)
+static void decode(const struct gw_rans *t, struct gw_rans_run *run, size_t runs)
 {
-    return gw_rans_rows(t, state, words, limit, codes, groups * STEPS / 2);
+    for (size_t i = 0; i < runs; i++)
+        gw_rans_rows(t, &run[i], 0, run[i].groups * STEPS / 2);
 }
 
 static unsigned escapes(const uint8_t *codes, unsigned last)

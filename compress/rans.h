@@ -37,18 +37,26 @@ int gw_rans_make(struct gw_rans *t, const uint16_t freq[GW_RANS_SYMBOLS]);
 /* Frequencies for symbols that were seen so often; each gets at least 1. */
 void gw_rans_scale(const uint32_t seen[GW_RANS_SYMBOLS], uint16_t freq[GW_RANS_SYMBOLS]);
 
-/* `codes` are groups of 128 bytes of two codes each, as group has them. */
+/* What one block's states read: `codes` gets groups of 128 bytes of two codes each, as group has
+ * them. */
+struct gw_rans_run {
+    uint32_t *state;
+    const uint8_t *words, *limit; /* nothing at limit or beyond is read */
+    uint8_t *codes;
+    size_t groups;
+};
+
 struct gw_kern_rans {
     /* Writes words downwards from `end`, and answers where they begin; before them there is room
      * for one per value and for the slack. */
     uint8_t *(*encode)(const struct gw_rans *t, uint32_t state[GW_RANS_LANES], const uint8_t *codes,
                        size_t groups, uint8_t *end);
-    /* Answers where the words that were read end, NULL where they would not end at or before
-     * `limit`.  Every state is in its range before and after.  Hostile words give some codes. */
-    const uint8_t *(*decode)(const struct gw_rans *t, uint32_t state[GW_RANS_LANES],
-                             const uint8_t *words, const uint8_t *limit, uint8_t *codes,
-                             size_t groups);
-    /* How many of a group's codes are `last` in the bits of `last`. */
+    /* One run or two, side by side: a step waits for the one before, and the other run fills the
+     * time.  `words` becomes where the words that were read end, NULL where they would not end at or
+     * before `limit`.  Every state is in its range before and after.  Hostile words give some
+     * codes. */
+    void (*decode)(const struct gw_rans *t, struct gw_rans_run *run, size_t runs);
+/* How many of a group's codes are `last` in the bits of `last`. */
     unsigned (*escapes)(const uint8_t *codes, unsigned last);
 };
 
@@ -57,8 +65,7 @@ extern const struct gw_kern_rans gw_kern_rans_scalar;
 extern const struct gw_kern_rans gw_kern_rans_avx2;
 #endif
 
-/* The scalar decode of so many rows of 32 bytes: two steps each.  For what a vector may not load. */
-const uint8_t *gw_rans_rows(const struct gw_rans *t, uint32_t state[GW_RANS_LANES],
-                            const uint8_t *words, const uint8_t *limit, uint8_t *codes,
-                            size_t rows);
+/* The scalar decode of so many rows of 32 bytes, two steps each, from row `from`: for what a vector
+ * may not load. */
+void gw_rans_rows(const struct gw_rans *t, struct gw_rans_run *run, size_t from, size_t rows);
 #endif
