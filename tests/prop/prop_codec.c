@@ -280,7 +280,7 @@ static void check_damage(const struct trial *t)
     }
 }
 
-/* One byte short of what was needed is GW_RAW, and the byte behind is the fence. */
+/* Exactly what was needed is enough, one byte less is GW_RAW, and the byte behind is the fence. */
 static void check_short(const struct gw_kern *kern, struct trial *t)
 {
     size_t wire = t->wire;
@@ -288,6 +288,8 @@ static void check_short(const struct gw_kern *kern, struct trial *t)
     size_t caps[] = {wire - 1, wire / 2, below(wire), 0};
     for (size_t i = 0; wire > 0 && i < GW_LEN(caps); i++)
         assert_int_equal(encode_with(kern, t, at_end(other_fence, caps[i]), caps[i]), GW_RAW);
+    assert_int_equal(encode_with(kern, t, at_end(other_fence, wire), wire), GW_OK);
+    assert_memory_equal(at_end(other_fence, wire), t->coded, wire);
     t->wire = wire, t->count = count;
 }
 
