@@ -61,8 +61,8 @@ struct writer {
 };
 
 /* Frequencies from groups that lie evenly over the chunk. */
-static void sample(const struct gw_kern *kern, enum gw_view view, const uint8_t *src, size_t len,
-                   struct gw_entropy_ws *ws, uint16_t freq[GW_RANS_SYMBOLS])
+static void sample(const struct gw_kern *kern, enum gw_view view, const uint8_t *src, size_t len, struct gw_entropy_ws *ws,
+                   uint16_t freq[GW_RANS_SYMBOLS])
 {
     size_t full = (size_t)gw_view_shapes[view].width * GW_GROUP_VALUES, groups = len / full;
     size_t places = gw_min_u64(SAMPLE, groups);
@@ -109,11 +109,10 @@ static int encode_block(struct writer *w, enum gw_view view, const uint8_t *src,
     return 1;
 }
 
-static gw_err encode(const struct gw_coding *c, const void *src, size_t src_len, void *dst,
-                     size_t dst_cap, size_t *dst_len, uint32_t *count_p, void *ws)
+static gw_err encode(const struct gw_coding *c, const void *src, size_t src_len, void *dst, size_t dst_cap, size_t *dst_len,
+                     uint32_t *count_p, void *ws)
 {
-    if (c == NULL || c->size < offsetof(struct gw_coding, param) || c->view >= GW_VIEW_COUNT ||
-        src_len > GW_CHUNK_MAX)
+    if (c == NULL || c->size < offsetof(struct gw_coding, param) || c->view >= GW_VIEW_COUNT || src_len > GW_CHUNK_MAX)
         return GW_E_ARG;
     enum gw_view view = (enum gw_view)c->view;
     size_t head = FREQ_BYTES + table_of(view, src_len), cap = gw_min_u64(dst_cap, bound(src_len, c));
@@ -155,15 +154,13 @@ static gw_err read_opened(struct reader *r)
     return blocks == 0 ? GW_OK : gw_blocks_read(r->kern, r->ws, blocks);
 }
 
-static gw_err decode_coded(struct reader *r, unsigned view, size_t units, uint8_t *dst, size_t n,
-                           int last)
+static gw_err decode_coded(struct reader *r, unsigned view, size_t units, uint8_t *dst, size_t n, int last)
 {
     size_t len = last ? r->left : units * GW_TILE_UNIT, used;
     if (view >= GW_VIEW_COUNT || len > r->left || units_of(len) != units ||
         gw_view_shapes[view].width != gw_view_shapes[r->view].width)
         return GW_E_CORRUPT;
-    gw_err err = gw_block_open(&r->ws->in[r->opened], (enum gw_view)view, r->at, len, r->left, dst,
-                               n, &used);
+    gw_err err = gw_block_open(&r->ws->in[r->opened], (enum gw_view)view, r->at, len, r->left, dst, n, &used);
     if (err != GW_OK)
         return err;
     size_t padding = len - used;
@@ -188,9 +185,7 @@ static gw_err decode_block(struct reader *r, unsigned entry, uint8_t *dst, size_
         r->at += n, r->left -= n;
         return GW_OK;
     }
-    return units == 0 || units == STORED
-               ? GW_E_CORRUPT
-               : decode_coded(r, entry >> LENGTH_BITS, units, dst, n, last);
+    return units == 0 || units == STORED ? GW_E_CORRUPT : decode_coded(r, entry >> LENGTH_BITS, units, dst, n, last);
 }
 
 static gw_err read_frequencies(const uint8_t *in, struct gw_rans *t)

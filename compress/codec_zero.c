@@ -115,8 +115,7 @@ static const uint8_t *last_unit(const struct shape *s, const uint8_t *src, struc
 }
 
 /* The map of a tile's words.  Answers how many are not 0. */
-static size_t map_of(const struct gw_kern_zero *kern, const struct shape *s, const uint8_t *src,
-                     struct zero_ws *ws)
+static size_t map_of(const struct gw_kern_zero *kern, const struct shape *s, const uint8_t *src, struct zero_ws *ws)
 {
     size_t full = s->units - (s->rest != 0);
     size_t count = kern->map[s->width / 4](src, full, ws->map);
@@ -162,20 +161,17 @@ static int store(struct writer *w, const uint8_t *src, size_t n)
 
 /* The units for a kernel, a short one not among them.  Answers its byte of the map, 0 where there is
  * none. */
-static unsigned units_but_short(const struct shape *s, struct zero_ws *ws, size_t bytes,
-                                struct gw_zero_units *u)
+static unsigned units_but_short(const struct shape *s, struct zero_ws *ws, size_t bytes, struct gw_zero_units *u)
 {
     size_t last = s->units - 1;
-    *u = (struct gw_zero_units){
-        .level = ws->level, .bytes = ws->bytes, .rows = (s->level + 7) / 8};
+    *u = (struct gw_zero_units){.level = ws->level, .bytes = ws->bytes, .rows = (s->level + 7) / 8};
     if (s->rest == 0 || !(ws->level[last / 8] >> last % 8 & 1))
         return 0;
     ws->level[last / 8] ^= (uint8_t)(1u << last % 8);
     return ws->bytes[bytes - 1];
 }
 
-static void write_tile(struct writer *w, const struct shape *s, const uint8_t *src, size_t n,
-                       size_t bytes, size_t padded)
+static void write_tile(struct writer *w, const struct shape *s, const uint8_t *src, size_t n, size_t bytes, size_t padded)
 {
     struct gw_zero_units u;
     size_t at = words_at(s, bytes);
@@ -211,17 +207,15 @@ static int encode_tile(struct writer *w, enum gw_view view, const uint8_t *src, 
     return 1;
 }
 
-static gw_err encode(const struct gw_coding *c, const void *src, size_t src_len, void *dst,
-                     size_t dst_cap, size_t *dst_len, uint32_t *count_p, void *ws)
+static gw_err encode(const struct gw_coding *c, const void *src, size_t src_len, void *dst, size_t dst_cap, size_t *dst_len,
+                     uint32_t *count_p, void *ws)
 {
-    if (c == NULL || c->size < offsetof(struct gw_coding, param) || c->view >= GW_VIEW_COUNT ||
-        src_len > GW_CHUNK_MAX)
+    if (c == NULL || c->size < offsetof(struct gw_coding, param) || c->view >= GW_VIEW_COUNT || src_len > GW_CHUNK_MAX)
         return GW_E_ARG;
     enum gw_view view = (enum gw_view)c->view;
     if (dst_cap < table_of(src_len) || !pays(width_of(view), src, src_len))
         return GW_RAW;
-    struct writer w = {
-        .kern = gw_kern_get(), .ws = ws, .table = dst, .at = (uint8_t *)dst + table_of(src_len)};
+    struct writer w = {.kern = gw_kern_get(), .ws = ws, .table = dst, .at = (uint8_t *)dst + table_of(src_len)};
     w.room = dst_cap - table_of(src_len);
     memset(dst, 0, table_of(src_len));
     for (size_t at = 0; at < src_len; at += GW_TILE_BYTES, w.table += 2) {
@@ -246,8 +240,7 @@ struct reader {
 
 /* The map into the scratch, where no peer can change it any more.  0 where it is not one that an
  * encoder makes; *bytes_p: how many of its bytes came, *count_p: how many words they name. */
-static int read_map(const struct shape *s, const uint8_t *in, size_t len, struct zero_ws *ws,
-                    size_t *bytes_p, size_t *count_p)
+static int read_map(const struct shape *s, const uint8_t *in, size_t len, struct zero_ws *ws, size_t *bytes_p, size_t *count_p)
 {
     size_t n = 0, count = 0;
     if (len < s->level)
@@ -256,8 +249,7 @@ static int read_map(const struct shape *s, const uint8_t *in, size_t len, struct
     gw_copy_once(ws->level, in, s->level);
     for (size_t i = 0; i < s->level; i++)
         n += (size_t)__builtin_popcount(ws->level[i]);
-    if (n > s->units || n > len - s->level ||
-        (s->units % 8 != 0 && ws->level[s->level - 1] >> s->units % 8 != 0))
+    if (n > s->units || n > len - s->level || (s->units % 8 != 0 && ws->level[s->level - 1] >> s->units % 8 != 0))
         return 0;
     gw_copy_once(ws->bytes, in + s->level, n);
     for (size_t i = 0; i < n; i++) {
@@ -270,8 +262,7 @@ static int read_map(const struct shape *s, const uint8_t *in, size_t len, struct
 }
 
 /* The words, whose number has been held against what is there. */
-static int read_words(struct reader *r, const struct shape *s, size_t bytes, size_t first,
-                      uint8_t *dst, size_t n)
+static int read_words(struct reader *r, const struct shape *s, size_t bytes, size_t first, uint8_t *dst, size_t n)
 {
     struct gw_zero_units u;
     unsigned last = units_but_short(s, r->ws, bytes, &u);
@@ -287,8 +278,7 @@ static int read_words(struct reader *r, const struct shape *s, size_t bytes, siz
     return 1;
 }
 
-static gw_err decode_coded(struct reader *r, unsigned view, size_t units, uint8_t *dst, size_t n,
-                           int last)
+static gw_err decode_coded(struct reader *r, unsigned view, size_t units, uint8_t *dst, size_t n, int last)
 {
     size_t len = last ? r->left : units * GW_TILE_UNIT, bytes, count;
     if (view >= GW_VIEW_COUNT || units >= GW_TILE_STORED || len > r->left || units_of(len) != units)
@@ -323,8 +313,7 @@ static gw_err decode_tile(struct reader *r, unsigned entry, uint8_t *dst, size_t
         r->at += n, r->left -= n;
         return GW_OK;
     }
-    return units == 0 ? GW_E_CORRUPT
-                      : decode_coded(r, entry >> GW_TILE_LENGTH_BITS, units, dst, n, last);
+    return units == 0 ? GW_E_CORRUPT : decode_coded(r, entry >> GW_TILE_LENGTH_BITS, units, dst, n, last);
 }
 
 static gw_err decode(const struct gw_frame *f, const void *src, void *dst, size_t dst_len, void *ws)

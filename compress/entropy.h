@@ -68,13 +68,13 @@ static inline size_t gw_block_plane(enum gw_view view)
 
 /* Codes the n bytes at src into out, with ws->rans.  Answers the length; 0 where it is more than
  * room: what is in out is meaningless then, and nothing beyond room was touched. */
-size_t gw_block_encode(const struct gw_kern *kern, enum gw_view view, const uint8_t *src, size_t n,
-                       uint8_t *out, size_t room, struct gw_entropy_ws *ws);
+size_t gw_block_encode(const struct gw_kern *kern, enum gw_view view, const uint8_t *src, size_t n, uint8_t *out, size_t room,
+                       struct gw_entropy_ws *ws);
 
 /* Reads the head of a block from hostile bytes: of `in`, len are its own, padding included, and those
  * up to limit may be read.  *used_p: how many of the len belong to it. */
-gw_err gw_block_open(struct gw_block *b, enum gw_view view, const uint8_t *in, size_t len,
-                     size_t limit, uint8_t *dst, size_t n, size_t *used_p);
+gw_err gw_block_open(struct gw_block *b, enum gw_view view, const uint8_t *in, size_t len, size_t limit, uint8_t *dst, size_t n,
+                     size_t *used_p);
 
 /* Decodes so many blocks that were opened, at most GW_BLOCKS_AT_ONCE. */
 gw_err gw_blocks_read(const struct gw_kern *kern, struct gw_entropy_ws *ws, size_t blocks);

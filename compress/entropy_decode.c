@@ -56,8 +56,8 @@ static int add_up(struct gw_block *b, size_t values, size_t *bodies_p)
     return 1;
 }
 
-gw_err gw_block_open(struct gw_block *b, enum gw_view view, const uint8_t *in, size_t len,
-                     size_t limit, uint8_t *dst, size_t n, size_t *used_p)
+gw_err gw_block_open(struct gw_block *b, enum gw_view view, const uint8_t *in, size_t len, size_t limit, uint8_t *dst, size_t n,
+                     size_t *used_p)
 {
     size_t values = n / gw_view_shapes[view].width, tail = n % gw_view_shapes[view].width;
     b->view = view, b->dst = dst, b->n = n, b->windows = 0;
@@ -70,11 +70,8 @@ gw_err gw_block_open(struct gw_block *b, enum gw_view view, const uint8_t *in, s
     if (esc + b->escapes > len || !gw_zero(in + body + bodies, bodies % 2))
         return GW_E_CORRUPT;
     b->body = in + body, b->tops = in + tops, b->tail = in + esc - tail, b->esc = in + esc;
-    b->run = (struct gw_rans_run){.state = b->state,
-                                  .words = in + words,
-                                  .limit = in + limit,
-                                  .codes = b->codes,
-                                  .groups = b->windows};
+    b->run = (struct gw_rans_run){
+        .state = b->state, .words = in + words, .limit = in + limit, .codes = b->codes, .groups = b->windows};
     *used_p = esc + b->escapes;
     return GW_OK;
 }
@@ -87,8 +84,7 @@ struct reader {
     size_t escapes;
 };
 
-static int read_window(const struct gw_kern *kern, enum gw_view view, struct reader *r,
-                       uint8_t *dst, uint8_t *body)
+static int read_window(const struct gw_kern *kern, enum gw_view view, struct reader *r, uint8_t *dst, uint8_t *body)
 {
     unsigned n = kern->rans->escapes(r->codes, view == GW_VIEW_F16 ? 7 : 15);
     const uint8_t *esc = r->esc;

@@ -24,8 +24,7 @@ static int take(struct writer *w, const uint8_t *from, size_t n)
 }
 
 /* A raw group as it stands, except that f32-that-holds-bf16 leaves out the low halves. */
-static int take_raw(struct writer *w, enum gw_view view, const uint8_t *src, size_t values,
-                    uint8_t *beside)
+static int take_raw(struct writer *w, enum gw_view view, const uint8_t *src, size_t values, uint8_t *beside)
 {
     if (view != GW_VIEW_F32_BF16)
         return take(w, src, values * gw_view_shapes[view].width);
@@ -34,8 +33,8 @@ static int take_raw(struct writer *w, enum gw_view view, const uint8_t *src, siz
     return take(w, beside, 2 * values);
 }
 
-static int take_group(const struct gw_kern *kern, struct writer *w, enum gw_view view,
-                      const uint8_t *src, size_t i, struct gw_entropy_ws *ws)
+static int take_group(const struct gw_kern *kern, struct writer *w, enum gw_view view, const uint8_t *src, size_t i,
+                      struct gw_entropy_ws *ws)
 {
     uint8_t *top = &ws->out.tops[w->windows], *codes = &ws->out.codes[w->windows * GW_CODES_BYTES];
     unsigned kind = kern->encode[view](src, ws->body, w->esc, top), shift = i % 4 * 2;
@@ -51,8 +50,8 @@ static int take_group(const struct gw_kern *kern, struct writer *w, enum gw_view
     return take(w, ws->body + GW_CODES_BYTES, gw_block_plane(view));
 }
 
-static int take_groups(const struct gw_kern *kern, struct writer *w, enum gw_view view,
-                       const uint8_t *src, size_t values, struct gw_entropy_ws *ws)
+static int take_groups(const struct gw_kern *kern, struct writer *w, enum gw_view view, const uint8_t *src, size_t values,
+                       struct gw_entropy_ws *ws)
 {
     size_t width = gw_view_shapes[view].width, i = 0;
     for (; values >= GW_GROUP_VALUES; i++, values -= GW_GROUP_VALUES) {
@@ -66,8 +65,8 @@ static int take_groups(const struct gw_kern *kern, struct writer *w, enum gw_vie
     return take_raw(w, view, src, values, ws->body);
 }
 
-size_t gw_block_encode(const struct gw_kern *kern, enum gw_view view, const uint8_t *src, size_t n,
-                       uint8_t *out, size_t room, struct gw_entropy_ws *ws)
+size_t gw_block_encode(const struct gw_kern *kern, enum gw_view view, const uint8_t *src, size_t n, uint8_t *out, size_t room,
+                       struct gw_entropy_ws *ws)
 {
     size_t width = gw_view_shapes[view].width, tail = n % width;
     size_t kinds = gw_block_kinds_bytes(gw_block_groups(view, n)), head = GW_BLOCK_KINDS + kinds;
@@ -82,9 +81,8 @@ size_t gw_block_encode(const struct gw_kern *kern, enum gw_view view, const uint
     uint8_t *end = ws->out.words + sizeof(ws->out.words);
     uint8_t *words = kern->rans->encode(&ws->rans, ws->out.state, ws->out.codes, w.windows, end);
     size_t escapes = (size_t)(w.esc - ws->out.esc), odd = (size_t)(w.body - out) % 2;
-    if (!take(&w, (const uint8_t *)"", odd) || !take(&w, words, (size_t)(end - words)) ||
-        !take(&w, ws->out.tops, w.windows) || !take(&w, src + n - tail, tail) ||
-        !take(&w, ws->out.esc, escapes))
+    if (!take(&w, (const uint8_t *)"", odd) || !take(&w, words, (size_t)(end - words)) || !take(&w, ws->out.tops, w.windows) ||
+        !take(&w, src + n - tail, tail) || !take(&w, ws->out.esc, escapes))
         return 0;
     for (unsigned lane = 0; lane < GW_RANS_LANES; lane++)
         gw_put32(out + 4 * lane, ws->out.state[lane]);

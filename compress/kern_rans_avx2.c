@@ -74,8 +74,7 @@ ALWAYS uint8_t *words_out(__m256i x, unsigned m, uint8_t *end)
     return end - 2 * __builtin_popcount(m);
 }
 
-ALWAYS uint8_t *code_eight(struct table32 reciprocal, struct table32 step, __m256i s, __m256i *x,
-                           uint8_t *end)
+ALWAYS uint8_t *code_eight(struct table32 reciprocal, struct table32 step, __m256i s, __m256i *x, uint8_t *end)
 {
     __m256i upper = _mm256_slli_epi32(s, 28), p = look(step, s, upper);
     __m256i f = _mm256_and_si256(p, _mm256_set1_epi32(0xfff));
@@ -96,8 +95,8 @@ ALWAYS __m256i symbols(const uint8_t *codes, int high)
     return high ? _mm256_srli_epi32(v, 4) : _mm256_and_si256(v, _mm256_set1_epi32(15));
 }
 
-static uint8_t *encode(const struct gw_rans *t, uint32_t state[GW_RANS_LANES], const uint8_t *codes,
-                       size_t groups, uint8_t *end)
+static uint8_t *encode(const struct gw_rans *t, uint32_t state[GW_RANS_LANES], const uint8_t *codes, size_t groups,
+                       uint8_t *end)
 {
     struct table32 reciprocal = table32(t->reciprocal), step = table32(t->step);
     __m256i x[VECTORS];
@@ -105,10 +104,10 @@ static uint8_t *encode(const struct gw_rans *t, uint32_t state[GW_RANS_LANES], c
         x[v] = get(state + v * LANES);
     for (size_t i = groups * STEPS / 2; i-- > 0;) {
         const uint8_t *row = codes + i * GW_RANS_LANES;
-        UNROLL for (int v = VECTORS - 1; v >= 0; v--)
-            end = code_eight(reciprocal, step, symbols(row + v * LANES, 1), &x[v], end);
-        UNROLL for (int v = VECTORS - 1; v >= 0; v--)
-            end = code_eight(reciprocal, step, symbols(row + v * LANES, 0), &x[v], end);
+        UNROLL for (int v = VECTORS - 1; v >= 0; v--) end =
+            code_eight(reciprocal, step, symbols(row + v * LANES, 1), &x[v], end);
+        UNROLL for (int v = VECTORS - 1; v >= 0; v--) end =
+            code_eight(reciprocal, step, symbols(row + v * LANES, 0), &x[v], end);
     }
     for (int v = 0; v < VECTORS; v++)
         put(state + v * LANES, x[v]);
@@ -119,7 +118,7 @@ static uint8_t *encode(const struct gw_rans *t, uint32_t state[GW_RANS_LANES], c
 
 /* Bounds are one less than where a symbol starts: a slot above it has reached the symbol. */
 struct search {
-    __m256i quad[3], within[3];            /* of symbols 4, 8, 12; of 4h + 1..3, h = 0..3 */
+    __m256i quad[3], within[3];                         /* of symbols 4, 8, 12; of 4h + 1..3, h = 0..3 */
     __m256i freq_low, freq_high, start_low, start_high; /* bytes of the u16 */
 };
 
@@ -143,8 +142,8 @@ ALWAYS struct search search_of(const struct gw_rans *t)
     for (int k = 0; k < 3; k++) {
         const uint16_t *w = t->start + k + 1;
         s.quad[k] = _mm256_set1_epi16((short)(t->start[4 * k + 4] - 1));
-        s.within[k] = both(_mm_setr_epi16((short)(w[0] - 1), (short)(w[4] - 1), (short)(w[8] - 1),
-                                          (short)(w[12] - 1), 0, 0, 0, 0));
+        s.within[k] =
+            both(_mm_setr_epi16((short)(w[0] - 1), (short)(w[4] - 1), (short)(w[8] - 1), (short)(w[12] - 1), 0, 0, 0, 0));
     }
     bytes_of(t->freq, &s.freq_low, &s.freq_high);
     bytes_of(t->start, &s.start_low, &s.start_high);
@@ -164,8 +163,8 @@ ALWAYS __m256i find(const struct search *t, __m256i slot)
     __m256i quad = above(slot, t->quad[0], t->quad[1], t->quad[2]);
     __m256i twice = _mm256_add_epi8(quad, quad);
     __m256i i = _mm256_sub_epi8(_mm256_set1_epi16(0x100), twice);
-    __m256i rest = above(slot, _mm256_shuffle_epi8(t->within[0], i),
-                         _mm256_shuffle_epi8(t->within[1], i), _mm256_shuffle_epi8(t->within[2], i));
+    __m256i rest = above(slot, _mm256_shuffle_epi8(t->within[0], i), _mm256_shuffle_epi8(t->within[1], i),
+                         _mm256_shuffle_epi8(t->within[2], i));
     rest = _mm256_add_epi8(rest, _mm256_add_epi8(twice, twice));
     return _mm256_sub_epi8(_mm256_setzero_si256(), rest);
 }
@@ -178,16 +177,12 @@ ALWAYS __m256i back_sixteen(const struct search *t, __m256i *a, __m256i *b)
     __m256i s = find(t, slot);
     __m256i low = _mm256_or_si256(s, _mm256_set1_epi16((short)0x8000));
     __m256i high = _mm256_or_si256(s, _mm256_set1_epi16(0x80));
-    __m256i f = _mm256_or_si256(_mm256_shuffle_epi8(t->freq_low, low),
-                                _mm256_shuffle_epi8(t->freq_high, high));
-    __m256i start = _mm256_or_si256(_mm256_shuffle_epi8(t->start_low, low),
-                                    _mm256_shuffle_epi8(t->start_high, high));
+    __m256i f = _mm256_or_si256(_mm256_shuffle_epi8(t->freq_low, low), _mm256_shuffle_epi8(t->freq_high, high));
+    __m256i start = _mm256_or_si256(_mm256_shuffle_epi8(t->start_low, low), _mm256_shuffle_epi8(t->start_high, high));
     __m256i past = _mm256_sub_epi16(slot, start);
-    *a = _mm256_add_epi32(_mm256_mullo_epi32(_mm256_srli_epi32(*a, GW_RANS_BITS),
-                                             _mm256_unpacklo_epi16(f, none)),
+    *a = _mm256_add_epi32(_mm256_mullo_epi32(_mm256_srli_epi32(*a, GW_RANS_BITS), _mm256_unpacklo_epi16(f, none)),
                           _mm256_unpacklo_epi16(past, none));
-    *b = _mm256_add_epi32(_mm256_mullo_epi32(_mm256_srli_epi32(*b, GW_RANS_BITS),
-                                             _mm256_unpackhi_epi16(f, none)),
+    *b = _mm256_add_epi32(_mm256_mullo_epi32(_mm256_srli_epi32(*b, GW_RANS_BITS), _mm256_unpackhi_epi16(f, none)),
                           _mm256_unpackhi_epi16(past, none));
     return s;
 }
@@ -204,13 +199,11 @@ ALWAYS const uint8_t *words_in(__m256i *x, const uint8_t *words)
 }
 
 /* One step; symbols of lanes 0..15 in s[0], of 16..31 in s[1], in the order of a pack. */
-ALWAYS const uint8_t *step_back(const struct search *t, __m256i x[VECTORS], const uint8_t *words,
-                                __m256i s[2])
+ALWAYS const uint8_t *step_back(const struct search *t, __m256i x[VECTORS], const uint8_t *words, __m256i s[2])
 {
     s[0] = back_sixteen(t, &x[0], &x[1]);
     s[1] = back_sixteen(t, &x[2], &x[3]);
-    UNROLL for (int v = 0; v < VECTORS; v++)
-        words = words_in(&x[v], words);
+    UNROLL for (int v = 0; v < VECTORS; v++) words = words_in(&x[v], words);
     return words;
 }
 
@@ -255,8 +248,7 @@ ALWAYS void row_back(const struct search *t, struct live *l, uint8_t *codes)
 enum { ROW_WORDS = 2 * 2 * GW_RANS_LANES }; /* bytes that a row can take, and its loads may touch */
 
 /* The rest of a run from row i on. */
-static void decode_one(const struct gw_rans *t, const struct search *search, struct gw_rans_run *run,
-                       size_t i)
+static void decode_one(const struct gw_rans *t, const struct search *search, struct gw_rans_run *run, size_t i)
 {
     struct live l = live_of(run);
     size_t rows = run->groups * STEPS / 2;
@@ -297,14 +289,12 @@ static unsigned escapes(const uint8_t *codes, unsigned last)
     for (unsigned i = 0; i < GW_CODES_BYTES; i += 32) {
         __m256i c = get(codes + i);
         n = _mm256_sub_epi8(n, _mm256_cmpeq_epi8(_mm256_and_si256(c, v), v));
-        n = _mm256_sub_epi8(
-            n, _mm256_cmpeq_epi8(_mm256_and_si256(_mm256_srli_epi16(c, 4), v), v));
+        n = _mm256_sub_epi8(n, _mm256_cmpeq_epi8(_mm256_and_si256(_mm256_srli_epi16(c, 4), v), v));
     }
     n = _mm256_sad_epu8(n, _mm256_setzero_si256());
     __m128i sum = _mm_add_epi64(_mm256_castsi256_si128(n), _mm256_extracti128_si256(n, 1));
     return (unsigned)(_mm_cvtsi128_si64(sum) + _mm_extract_epi64(sum, 1));
 }
 
-const struct gw_kern_rans gw_kern_rans_avx2 = {
-    .encode = encode, .decode = decode, .escapes = escapes};
+const struct gw_kern_rans gw_kern_rans_avx2 = {.encode = encode, .decode = decode, .escapes = escapes};
 #endif

@@ -10,8 +10,8 @@ enum { STEPS = GW_GROUP_VALUES / GW_RANS_LANES };
 
 /* Step 2k of 32 values has its codes in the low nibbles of row k of 32 bytes, step 2k + 1 in the
  * high ones. */
-static uint8_t *encode(const struct gw_rans *t, uint32_t state[GW_RANS_LANES], const uint8_t *codes,
-                       size_t groups, uint8_t *end)
+static uint8_t *encode(const struct gw_rans *t, uint32_t state[GW_RANS_LANES], const uint8_t *codes, size_t groups,
+                       uint8_t *end)
 {
     for (size_t i = groups * STEPS; i-- > 0;)
         for (unsigned lane = GW_RANS_LANES; lane-- > 0;) {
@@ -66,5 +66,4 @@ static unsigned escapes(const uint8_t *codes, unsigned last)
     return n;
 }
 
-const struct gw_kern_rans gw_kern_rans_scalar = {
-    .encode = encode, .decode = decode, .escapes = escapes};
+const struct gw_kern_rans gw_kern_rans_scalar = {.encode = encode, .decode = decode, .escapes = escapes};

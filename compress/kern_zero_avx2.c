@@ -86,11 +86,9 @@ ALWAYS __m128i lanes2(uint64_t row)
 ALWAYS void press(size_t width, const uint8_t *src, unsigned m, uint8_t *out)
 {
     if (width == 4)
-        _mm256_storeu_si256((void *)out,
-                            _mm256_permutevar8x32_epi32(get(src), lanes4(gw_bits_low[m])));
+        _mm256_storeu_si256((void *)out, _mm256_permutevar8x32_epi32(get(src), lanes4(gw_bits_low[m])));
     else
-        _mm_storeu_si128((void *)out, _mm_shuffle_epi8(_mm_loadu_si128((const void *)src),
-                                                       lanes2(gw_bits_low[m])));
+        _mm_storeu_si128((void *)out, _mm_shuffle_epi8(_mm_loadu_si128((const void *)src), lanes2(gw_bits_low[m])));
 }
 
 ALWAYS void spread(size_t width, const uint8_t *words, unsigned m, uint8_t *dst)
@@ -103,16 +101,14 @@ ALWAYS void spread(size_t width, const uint8_t *words, unsigned m, uint8_t *dst)
     } else {
         const __m128i bit = _mm_setr_epi16(1, 2, 4, 8, 16, 32, 64, 128);
         __m128i on = _mm_cmpeq_epi16(_mm_and_si128(_mm_set1_epi16((short)m), bit), bit);
-        __m128i v =
-            _mm_shuffle_epi8(_mm_loadu_si128((const void *)words), lanes2(gw_bits_rank[m]));
+        __m128i v = _mm_shuffle_epi8(_mm_loadu_si128((const void *)words), lanes2(gw_bits_rank[m]));
         _mm_storeu_si128((void *)dst, _mm_and_si128(v, on));
     }
 }
 
 /* ---- all units ---- */
 
-ALWAYS uint8_t *pack(size_t width, const uint8_t *src, const struct gw_zero_units *u, uint8_t *out,
-                     const uint8_t *end)
+ALWAYS uint8_t *pack(size_t width, const uint8_t *src, const struct gw_zero_units *u, uint8_t *out, const uint8_t *end)
 {
     const size_t unit = width * GW_ZERO_UNIT;
     const uint8_t *byte = u->bytes;
@@ -130,8 +126,8 @@ ALWAYS uint8_t *pack(size_t width, const uint8_t *src, const struct gw_zero_unit
     return out;
 }
 
-ALWAYS const uint8_t *unpack(size_t width, const uint8_t *words, const uint8_t *end,
-                             const struct gw_zero_units *u, uint8_t *dst)
+ALWAYS const uint8_t *unpack(size_t width, const uint8_t *words, const uint8_t *end, const struct gw_zero_units *u,
+                             uint8_t *dst)
 {
     const size_t unit = width * GW_ZERO_UNIT;
     const uint8_t *byte = u->bytes;
@@ -149,20 +145,17 @@ ALWAYS const uint8_t *unpack(size_t width, const uint8_t *words, const uint8_t *
     return words;
 }
 
-#define COPY(width)                                                                                \
-    static uint8_t *pack##width(const uint8_t *src, const struct gw_zero_units *u, uint8_t *out,   \
-                                const uint8_t *end)                                                \
-    {                                                                                              \
-        return pack(width, src, u, out, end);                                                      \
-    }                                                                                              \
-    static const uint8_t *unpack##width(const uint8_t *words, const uint8_t *end,                  \
-                                        const struct gw_zero_units *u, uint8_t *dst)               \
-    {                                                                                              \
-        return unpack(width, words, end, u, dst);                                                  \
+#define COPY(width)                                                                                                            \
+    static uint8_t *pack##width(const uint8_t *src, const struct gw_zero_units *u, uint8_t *out, const uint8_t *end)           \
+    {                                                                                                                          \
+        return pack(width, src, u, out, end);                                                                                  \
+    }                                                                                                                          \
+    static const uint8_t *unpack##width(const uint8_t *words, const uint8_t *end, const struct gw_zero_units *u, uint8_t *dst) \
+    {                                                                                                                          \
+        return unpack(width, words, end, u, dst);                                                                              \
     }
 COPY(2)
 COPY(4)
 
-const struct gw_kern_zero gw_kern_zero_avx2 = {
-    .map = {map2, map4}, .pack = {pack2, pack4}, .unpack = {unpack2, unpack4}};
+const struct gw_kern_zero gw_kern_zero_avx2 = {.map = {map2, map4}, .pack = {pack2, pack4}, .unpack = {unpack2, unpack4}};
 #endif

@@ -26,8 +26,7 @@ static uint8_t *pack(const uint8_t *src, size_t width, const struct gw_zero_unit
     return out;
 }
 
-static const uint8_t *unpack(const uint8_t *words, size_t width, const struct gw_zero_units *u,
-                             uint8_t *dst)
+static const uint8_t *unpack(const uint8_t *words, size_t width, const struct gw_zero_units *u, uint8_t *dst)
 {
     const uint8_t *byte = u->bytes;
     for (size_t i = 0; i < 64 * u->rows; i++, dst += width * GW_ZERO_UNIT)
@@ -36,25 +35,22 @@ static const uint8_t *unpack(const uint8_t *words, size_t width, const struct gw
     return words;
 }
 
-#define COPY(width)                                                                                \
-    static size_t map##width(const uint8_t *src, size_t units, uint8_t *map)                       \
-    {                                                                                              \
-        return map_of(src, units, width, map);                                                     \
-    }                                                                                              \
-    static uint8_t *pack##width(const uint8_t *src, const struct gw_zero_units *u, uint8_t *out,   \
-                                const uint8_t *end)                                                \
-    {                                                                                              \
-        (void)end;                                                                                 \
-        return pack(src, width, u, out);                                                           \
-    }                                                                                              \
-    static const uint8_t *unpack##width(const uint8_t *words, const uint8_t *end,                  \
-                                        const struct gw_zero_units *u, uint8_t *dst)               \
-    {                                                                                              \
-        (void)end;                                                                                 \
-        return unpack(words, width, u, dst);                                                       \
+#define COPY(width)                                                                                                            \
+    static size_t map##width(const uint8_t *src, size_t units, uint8_t *map)                                                   \
+    {                                                                                                                          \
+        return map_of(src, units, width, map);                                                                                 \
+    }                                                                                                                          \
+    static uint8_t *pack##width(const uint8_t *src, const struct gw_zero_units *u, uint8_t *out, const uint8_t *end)           \
+    {                                                                                                                          \
+        (void)end;                                                                                                             \
+        return pack(src, width, u, out);                                                                                       \
+    }                                                                                                                          \
+    static const uint8_t *unpack##width(const uint8_t *words, const uint8_t *end, const struct gw_zero_units *u, uint8_t *dst) \
+    {                                                                                                                          \
+        (void)end;                                                                                                             \
+        return unpack(words, width, u, dst);                                                                                   \
     }
 COPY(2)
 COPY(4)
 
-const struct gw_kern_zero gw_kern_zero_scalar = {
-    .map = {map2, map4}, .pack = {pack2, pack4}, .unpack = {unpack2, unpack4}};
+const struct gw_kern_zero gw_kern_zero_scalar = {.map = {map2, map4}, .pack = {pack2, pack4}, .unpack = {unpack2, unpack4}};

@@ -39,8 +39,7 @@ void gw_rans_scale(const uint32_t seen[GW_RANS_SYMBOLS], uint16_t freq[GW_RANS_S
     for (unsigned s = 0; s < GW_RANS_SYMBOLS; s++)
         all += seen[s];
     for (unsigned s = 0; s < GW_RANS_SYMBOLS; s++) {
-        uint64_t part =
-            all == 0 ? GW_RANS_ONE / GW_RANS_SYMBOLS : GW_RANS_ONE * (uint64_t)seen[s] / all;
+        uint64_t part = all == 0 ? GW_RANS_ONE / GW_RANS_SYMBOLS : GW_RANS_ONE * (uint64_t)seen[s] / all;
         freq[s] = (uint16_t)(part == 0 ? 1 : part);
         sum += freq[s];
         most = freq[s] > freq[most] ? s : most;

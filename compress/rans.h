@@ -49,14 +49,14 @@ struct gw_rans_run {
 struct gw_kern_rans {
     /* Writes words downwards from `end`, and answers where they begin; before them there is room
      * for one per value and for the slack. */
-    uint8_t *(*encode)(const struct gw_rans *t, uint32_t state[GW_RANS_LANES], const uint8_t *codes,
-                       size_t groups, uint8_t *end);
+    uint8_t *(*encode)(const struct gw_rans *t, uint32_t state[GW_RANS_LANES], const uint8_t *codes, size_t groups,
+                       uint8_t *end);
     /* One run or two, side by side: a step waits for the one before, and the other run fills the
      * time.  `words` becomes where the words that were read end, NULL where they would not end at or
      * before `limit`.  Every state is in its range before and after.  Hostile words give some
      * codes. */
     void (*decode)(const struct gw_rans *t, struct gw_rans_run *run, size_t runs);
-/* How many of a group's codes are `last` in the bits of `last`. */
+    /* How many of a group's codes are `last` in the bits of `last`. */
     unsigned (*escapes)(const uint8_t *codes, unsigned last);
 };
 

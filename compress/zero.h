@@ -11,9 +11,9 @@
 #include <gradwire/codec.h>
 
 enum {
-    GW_ZERO_UNIT = 8,                     /* words of a unit */
-    GW_ZERO_MAP = GW_TILE_BYTES / 2 / 8,  /* most units of a tile: words of 2 bytes */
-    GW_ZERO_LEVEL = GW_ZERO_MAP / 8       /* one bit for each of them */
+    GW_ZERO_UNIT = 8,                    /* words of a unit */
+    GW_ZERO_MAP = GW_TILE_BYTES / 2 / 8, /* most units of a tile: words of 2 bytes */
+    GW_ZERO_LEVEL = GW_ZERO_MAP / 8      /* one bit for each of them */
 };
 
 /* Units of a tile that hold anything: a bit each in `level`, which ends with zeros up to a multiple of 8
@@ -29,12 +29,10 @@ struct gw_kern_zero {
     size_t (*map[2])(const uint8_t *src, size_t units, uint8_t *map);
     /* Puts the words that are not 0 one after the other, and answers where they end; writes nothing
      * at `end` or beyond, before which all have room. */
-    uint8_t *(*pack[2])(const uint8_t *src, const struct gw_zero_units *u, uint8_t *out,
-                        const uint8_t *end);
+    uint8_t *(*pack[2])(const uint8_t *src, const struct gw_zero_units *u, uint8_t *out, const uint8_t *end);
     /* Puts them back into dst, where units without any are not touched, and answers where those
      * that it took end; reads nothing at `end` or beyond, before which all stand. */
-    const uint8_t *(*unpack[2])(const uint8_t *words, const uint8_t *end,
-                                const struct gw_zero_units *u, uint8_t *dst);
+    const uint8_t *(*unpack[2])(const uint8_t *words, const uint8_t *end, const struct gw_zero_units *u, uint8_t *dst);
 };
 
 /* One unit of pack and of unpack, a word at a time. */
@@ -46,8 +44,7 @@ static inline uint8_t *gw_zero_press(size_t width, const uint8_t *src, unsigned 
     return out;
 }
 
-static inline const uint8_t *gw_zero_spread(size_t width, const uint8_t *words, unsigned m,
-                                            uint8_t *dst)
+static inline const uint8_t *gw_zero_spread(size_t width, const uint8_t *words, unsigned m, uint8_t *dst)
 {
     memset(dst, 0, GW_ZERO_UNIT * width);
     for (unsigned i = 0; i < GW_ZERO_UNIT; i++)

@@ -184,8 +184,8 @@ static void test_refusals(void **s)
     assert_int_equal(payload, 40);
     assert_int_equal(bent(0, coded[0]), GW_OK);
     assert_int_equal(bent(24, 7), GW_OK);
-    assert_int_equal(bent(0, 0), GW_E_CORRUPT);    /* length 0 with a view */
-    assert_int_equal(bent(0, 1), GW_E_CORRUPT);    /* not the length there is */
+    assert_int_equal(bent(0, 0), GW_E_CORRUPT); /* length 0 with a view */
+    assert_int_equal(bent(0, 1), GW_E_CORRUPT); /* not the length there is */
     assert_int_equal(bent(0, 3), GW_E_CORRUPT);
     assert_int_equal(bent(1, 0x28), GW_E_CORRUPT); /* view 5 */
     assert_int_equal(bent(1, 0x08), GW_E_CORRUPT); /* words of 2 bytes: more units than that */
@@ -193,9 +193,9 @@ static void test_refusals(void **s)
     assert_int_equal(bent(16, 1), GW_E_CORRUPT);   /* a unit less */
     assert_int_equal(bent(17, 3), GW_E_CORRUPT);   /* a unit that is not there */
     assert_int_equal(bent(17, 0x81), GW_E_CORRUPT);
-    assert_int_equal(bent(18, 0), GW_E_CORRUPT);    /* a unit with nothing in it */
-    assert_int_equal(bent(18, 0x83), GW_E_CORRUPT); /* a word more than there is */
-    assert_int_equal(bent(18, 0x80), GW_E_CORRUPT); /* a word less */
+    assert_int_equal(bent(18, 0), GW_E_CORRUPT);      /* a unit with nothing in it */
+    assert_int_equal(bent(18, 0x83), GW_E_CORRUPT);   /* a word more than there is */
+    assert_int_equal(bent(18, 0x80), GW_E_CORRUPT);   /* a word less */
     assert_int_equal(bent(20, 1 << 6), GW_E_CORRUPT); /* a word beyond the end */
     assert_int_equal(bent(21, 1), GW_E_CORRUPT);      /* not zeros before the words */
     for (size_t n = 0; n < payload; n++)
