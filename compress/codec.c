@@ -9,6 +9,8 @@ static const struct gw_codec *const all[] = {
     &gw_codec_raw,
     &gw_codec_group,
     &gw_codec_tight,
+    &gw_codec_entropy,
+    &gw_codec_zero,
     &gw_codec_bf16,
     &gw_codec_f16,
     &gw_codec_e4m3,

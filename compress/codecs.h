@@ -7,6 +7,8 @@
 extern const struct gw_codec gw_codec_raw;
 extern const struct gw_codec gw_codec_group;
 extern const struct gw_codec gw_codec_tight;
+extern const struct gw_codec gw_codec_entropy;
+extern const struct gw_codec gw_codec_zero;
 extern const struct gw_codec gw_codec_bf16, gw_codec_f16, gw_codec_e4m3, gw_codec_e5m2, gw_codec_int8, gw_codec_int4,
     gw_codec_levels, gw_codec_twobit, gw_codec_sign;
 

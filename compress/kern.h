@@ -58,6 +58,8 @@ struct gw_kern_holes;
 struct gw_kern_tight;
 struct gw_kern_lossy;
 struct gw_kern_sparse;
+struct gw_kern_zero;
+struct gw_kern_rans;
 
 struct gw_kern {
     const char *name;
@@ -81,6 +83,8 @@ struct gw_kern {
     const struct gw_kern_tight *tight;   /* tight.h */
     const struct gw_kern_lossy *lossy;   /* lossy.h */
     const struct gw_kern_sparse *sparse; /* kern_sparse.h */
+    const struct gw_kern_rans *rans;     /* rans.h */
+    const struct gw_kern_zero *zeros;    /* zero.h */
 };
 
 extern const struct gw_kern gw_kern_scalar;

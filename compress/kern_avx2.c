@@ -9,6 +9,8 @@
 #include "lossy.h"
 #include "tight.h"
 #include "view.h"
+#include "rans.h"
+#include "zero.h"
 
 #if defined(__x86_64__)
 #include "planes_avx2.h"
@@ -295,5 +297,7 @@ const struct gw_kern gw_kern_avx2 = {
     .tight = &gw_kern_tight_avx2,
     .lossy = &gw_kern_lossy_avx2,
     .sparse = &gw_kern_sparse_avx2,
+    .rans = &gw_kern_rans_avx2,
+    .zeros = &gw_kern_zero_avx2,
 };
 #endif

@@ -13,6 +13,8 @@
 #include "lossy.h"
 #include "tight.h"
 #include "view.h"
+#include "rans.h"
+#include "zero.h"
 
 enum { N = GW_GROUP_VALUES };
 
@@ -287,4 +289,6 @@ const struct gw_kern gw_kern_scalar = {
     .tight = &gw_kern_tight_scalar,
     .lossy = &gw_kern_lossy_scalar,
     .sparse = &gw_kern_sparse_scalar,
+    .rans = &gw_kern_rans_scalar,
+    .zeros = &gw_kern_zero_scalar,
 };

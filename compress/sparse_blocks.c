@@ -124,7 +124,7 @@ static void tally_add(struct tally *t, uint32_t first, uint64_t n, uint64_t spac
 }
 
 /* All codings in one pass: the larger blocks are made of the smallest. */
-void gw_blocks_plan(const struct gw_kern_sparse *kern, const uint32_t *index, size_t n, uint64_t space,
+void gw_sparse_blocks_plan(const struct gw_kern_sparse *kern, const uint32_t *index, size_t n, uint64_t space,
                     struct gw_index_plan plan[GW_INDEX_COUNT])
 {
     static const uint8_t kinds[] = {GW_INDEX_EF12, GW_INDEX_U16, GW_INDEX_EF16, GW_INDEX_EF20};
@@ -147,7 +147,7 @@ void gw_blocks_plan(const struct gw_kern_sparse *kern, const uint32_t *index, si
 
 /* n (low + 1) + u / 2^low, drawn over n, is a chain of straight pieces each less steep than the one before, so of all ways to
  * spread the entries the even one takes most; and each block that holds something rounds up once. */
-uint64_t gw_blocks_bound(unsigned kind, uint64_t n, uint64_t space)
+uint64_t gw_sparse_blocks_bound(unsigned kind, uint64_t n, uint64_t space)
 {
     uint64_t blocks = ((space - 1) >> gw_index_log(kind)) + 1, used = gw_min_u64(blocks, n);
     uint64_t counts = blocks + 4 * gw_min_u64(blocks, n / ESCAPE);
@@ -163,7 +163,7 @@ uint64_t gw_blocks_bound(unsigned kind, uint64_t n, uint64_t space)
 
 /* ---- all blocks ---- */
 
-void gw_blocks_write(const struct gw_kern_sparse *kern, unsigned kind, const struct gw_index_plan *plan,
+void gw_sparse_blocks_write(const struct gw_kern_sparse *kern, unsigned kind, const struct gw_index_plan *plan,
                      const uint32_t *index, size_t n, uint64_t space, uint8_t *out)
 {
     unsigned log = gw_index_log(kind);
@@ -216,7 +216,7 @@ static uint32_t count_of(struct cursor *c, uint8_t count)
     return n >= ESCAPE ? n : 0;
 }
 
-int gw_blocks_read(const struct gw_kern_sparse *kern, unsigned kind, const uint8_t *in, size_t len, size_t readable,
+int gw_sparse_blocks_read(const struct gw_kern_sparse *kern, unsigned kind, const uint8_t *in, size_t len, size_t readable,
                    uint64_t space, uint32_t *index, size_t n)
 {
     unsigned log = gw_index_log(kind);

@@ -106,7 +106,7 @@ gw_err gw_index_plan(const struct gw_kern_sparse *kern, const struct gw_sparse *
     unsigned kind = s->index;
     int best = kind == GW_INDEX_BEST;
     if (best || gw_index_log(kind) != 0)
-        gw_blocks_plan(kern, index, n, s->space, plan);
+        gw_sparse_blocks_plan(kern, index, n, s->space, plan);
     if (best || kind == GW_INDEX_RUNS)
         plan[GW_INDEX_RUNS].bytes = gw_runs_plan(index, n, s->space);
     if (best)
@@ -127,7 +127,7 @@ static uint64_t bound_of(unsigned kind, uint64_t n, uint64_t space)
     case GW_INDEX_SEED:
         return 0;
     default:
-        return gw_blocks_bound(kind, n, space);
+        return gw_sparse_blocks_bound(kind, n, space);
     }
 }
 
@@ -150,7 +150,7 @@ void gw_index_write(const struct gw_kern_sparse *kern, unsigned kind, const stru
     else if (kind == GW_INDEX_RUNS)
         gw_runs_write(index, n, plan->bytes, out);
     else if (kind != GW_INDEX_SEED)
-        gw_blocks_write(kern, kind, plan, index, n, space, out);
+        gw_sparse_blocks_write(kern, kind, plan, index, n, space, out);
 }
 
 int gw_index_read(const struct gw_kern_sparse *kern, const struct gw_sparse *s, const uint8_t *in, size_t len,
@@ -164,6 +164,6 @@ int gw_index_read(const struct gw_kern_sparse *kern, const struct gw_sparse *s, 
     case GW_INDEX_SEED:
         return len == 0 && (gw_seeded(s->seed, s->space, (uint32_t)n, index), 1);
     default:
-        return gw_blocks_read(kern, s->index, in, len, readable, s->space, index, n);
+        return gw_sparse_blocks_read(kern, s->index, in, len, readable, s->space, index, n);
     }
 }

@@ -20,13 +20,13 @@ struct gw_index_plan {
 unsigned gw_index_log(unsigned kind);
 
 /* By counted blocks: U16 and the EFs. */
-void gw_blocks_plan(const struct gw_kern_sparse *kern, const uint32_t *index, size_t n, uint64_t space,
+void gw_sparse_blocks_plan(const struct gw_kern_sparse *kern, const uint32_t *index, size_t n, uint64_t space,
                     struct gw_index_plan plan[GW_INDEX_COUNT]);
-uint64_t gw_blocks_bound(unsigned kind, uint64_t n, uint64_t space);
-void gw_blocks_write(const struct gw_kern_sparse *kern, unsigned kind, const struct gw_index_plan *plan,
+uint64_t gw_sparse_blocks_bound(unsigned kind, uint64_t n, uint64_t space);
+void gw_sparse_blocks_write(const struct gw_kern_sparse *kern, unsigned kind, const struct gw_index_plan *plan,
                      const uint32_t *index, size_t n, uint64_t space, uint8_t *out);
 /* 1 when `len` bytes are exactly n ascending indices of the space; `readable` of them may be looked at. */
-int gw_blocks_read(const struct gw_kern_sparse *kern, unsigned kind, const uint8_t *in, size_t len, size_t readable,
+int gw_sparse_blocks_read(const struct gw_kern_sparse *kern, unsigned kind, const uint8_t *in, size_t len, size_t readable,
                    uint64_t space, uint32_t *index, size_t n);
 
 uint64_t gw_runs_plan(const uint32_t *index, size_t n, uint64_t space);

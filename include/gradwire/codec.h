@@ -51,7 +51,14 @@ enum gw_trait {
 };
 
 /* Ids are on the wire and never reused: lossless from 0, lossy from 16, sparse from 32.  compress/FORMAT.md lists them. */
-enum gw_codec_id { GW_CODEC_RAW = 0, GW_CODEC_GROUP = 1, GW_CODEC_TIGHT = 2, GW_CODEC_IDS = 64 };
+enum gw_codec_id {
+    GW_CODEC_RAW = 0,
+    GW_CODEC_GROUP = 1,
+    GW_CODEC_TIGHT = 2,
+    GW_CODEC_ENTROPY = 3,
+    GW_CODEC_ZERO = 4,
+    GW_CODEC_IDS = 64
+};
 
 /* f32 in, by name alone.  int8, int4 and sign keep blocks with Inf or NaN as they are; levels and twobit answer GW_RAW for a
  * chunk that holds one, and change nothing.  twobit: param is the threshold, as f32 bits.  Stochastic rounding: all but

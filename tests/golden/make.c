@@ -180,6 +180,34 @@ static void make_sparse(const char *dir, const char *name, enum gw_view view, si
     make(dir, name, view, n);
 }
 
+/* Words of `width` that are mostly zero, one tile of noise, one of zeros, a short unit and a tail. */
+static void fill_words(size_t n, size_t width)
+{
+    memset(src, 0, sizeof(src));
+    for (size_t i = 0; i + width <= n; i += width)
+        if (chance() % 16 == 0)
+            gw_put32(src + i, width == 4 ? gradient() : gradient() >> 16);
+    memset(src + 1000, 0, 3000);
+    memset(src + 16384, 0, 16384);
+    memcpy(src + n - 3, "end", 3);
+}
+
+static void make_entropy(const char *dir)
+{
+    fill_16(34001, 0), memset(src + 6000, 0, 26768); /* two blocks */
+    make_with("entropy", dir, "entropy_bf16", GW_VIEW_BF16, 34001);
+    fill_f32(11003), make_with("entropy", dir, "entropy_f32", GW_VIEW_F32, 11003);
+    fill_16(8200, 1), make_with("entropy", dir, "entropy_f16", GW_VIEW_F16, 8200);
+    fill_wide(6144), make_with("entropy", dir, "entropy_f32_bf16", GW_VIEW_F32_BF16, 6144);
+    fill_bytes(3001), make_with("entropy", dir, "entropy_bytes", GW_VIEW_BYTES, 3001);
+}
+
+static void make_zero(const char *dir)
+{
+    fill_words(35003, 4), make_with("zero", dir, "zero_f32", GW_VIEW_F32, 35003);
+    fill_words(33001, 2), make_with("zero", dir, "zero_bf16", GW_VIEW_BF16, 33001);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2)
@@ -191,6 +219,7 @@ int main(int argc, char **argv)
     fill_wide(6144), src[4] = 1, make(argv[1], "f32_not_bf16", GW_VIEW_F32_BF16, 6144);
     fill_bytes(36000), make(argv[1], "bytes", GW_VIEW_BYTES, 36000);
     memset(src, 0, sizeof(src)), make(argv[1], "zero", GW_VIEW_BF16, 20000);
+    uint64_t after = state; /* of this each family goes on */
     make_sparse(argv[1], "sparse_f32", GW_VIEW_F32, 18003, 40);
     make_sparse(argv[1], "sparse_bf16", GW_VIEW_BF16, 9001, 50);
     make_sparse(argv[1], "sparse_f16", GW_VIEW_F16, 8000, 45);
@@ -200,6 +229,9 @@ int main(int argc, char **argv)
     fill_16(9001, 0), make_with("tight", argv[1], "tight_bf16", GW_VIEW_BF16, 9001);
     fill_16(4000, 1), make_with("tight", argv[1], "tight_f16", GW_VIEW_F16, 4000);
     fill_wide(6144), make_with("tight", argv[1], "tight_f32_bf16", GW_VIEW_F32_BF16, 6144);
+    state = after;
+    make_entropy(argv[1]);
+    make_zero(argv[1]);
     state = 9, fill_lossy();
     save(argv[1], "lossy", "in", src, LOSSY_BYTES);
     for (size_t i = 0; i < LOSSY_ROWS; i++)

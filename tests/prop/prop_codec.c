@@ -196,9 +196,12 @@ static void fill(uint8_t *p, size_t n, unsigned shape)
         for (size_t i = 0; i + 2 <= n; i += 2)
             gw_put16(p + i, (uint16_t)(below(20) ? below(3) ? 0x3f80 + below(0x180) : 0 : chance()));
         break;
+    case 12: /* mostly zeros */
+        fill_floats(p, n, below(2) ? 2 : 4, 8, 200 + (unsigned)below(56));
+        break;
     }
 }
-enum { SHAPES = 12 };
+enum { SHAPES = 13 };
 
 /* A patchwork: pieces of several shapes, some of them zero, so that one tile holds every kind of
  * group. */
@@ -287,7 +290,7 @@ static void check_damage(const struct trial *t)
     }
 }
 
-/* One byte short of what was needed is GW_RAW, and the byte behind is the fence. */
+/* Exactly what was needed is enough, one byte less is GW_RAW, and the byte behind is the fence. */
 static void check_short(const struct gw_kern *kern, struct trial *t)
 {
     size_t wire = t->wire;
@@ -295,6 +298,8 @@ static void check_short(const struct gw_kern *kern, struct trial *t)
     size_t caps[] = {wire - 1, wire / 2, below(wire), 0};
     for (size_t i = 0; wire > 0 && i < GW_LEN(caps); i++)
         assert_int_equal(encode_with(kern, t, at_end(other_fence, caps[i]), caps[i]), GW_RAW);
+    assert_int_equal(encode_with(kern, t, at_end(other_fence, wire), wire), GW_OK);
+    assert_memory_equal(at_end(other_fence, wire), t->coded, wire);
     t->wire = wire, t->count = count;
 }
 

@@ -43,6 +43,10 @@ SECRET = bytes.fromhex(
     "95160428afd7fbcabb4b407e")
 
 
+def u16(b, at):
+    return struct.unpack_from("<H", b, at)[0]
+
+
 def u32(b, at):
     return struct.unpack_from("<I", b, at)[0]
 
@@ -222,12 +226,17 @@ def tight(view, base, near, far, body, escapes):
     return values_of(view, e, body[64:])
 
 
+def plain(view, kind, values, body):
+    """A zero or a raw group."""
+    if kind == 0:
+        return bytes(values * WIDTH[view])
+    return b"".join(b"\0\0" + body[i:i + 2] for i in range(0, len(body), 2)) if view == 4 else body
+
+
 def group(view, g, body, escapes):
     size = g.values * WIDTH[view]
-    if g.kind == 0:
-        return bytes(size)
-    if g.kind == 255:
-        return b"".join(b"\0\0" + body[i:i + 2] for i in range(0, len(body), 2)) if view == 4 else body
+    if g.kind in (0, 255):
+        return plain(view, g.kind, g.values, body)
     if g.form == "tight":
         out = tight(view, g.top, g.near, g.far, body, escapes)
     else:
@@ -336,6 +345,160 @@ def decode_group_payload(codec, payload, view, count, raw, chance):
     return b"".join(out)
 
 
+# ---- codec 3, entropy: a block ------------------------------------------------------------------------------------
+
+def codes_of(freq, states, words, groups):
+    """The codes of all window groups; what a step's states read stands in the order of the states."""
+    starts, symbol = [sum(freq[:c]) for c in range(16)], []
+    for c in range(16):
+        symbol += [c] * freq[c]
+    out, at, x = [], 0, list(states)
+    for _ in range(8 * groups):
+        for lane in range(32):
+            slot = x[lane] % 4096
+            c = symbol[slot]
+            out.append(c)
+            x[lane] = freq[c] * (x[lane] // 4096) + slot - starts[c]
+            if x[lane] < 1 << 15:
+                need(at < len(words), "words")
+                x[lane] = x[lane] << 16 | words[at]
+                at += 1
+    need(at == len(words) and all(s == 1 << 15 for s in x), "states at the end")
+    return out
+
+
+def coded_block(freq, view, data, n, last, chance):
+    width = WIDTH[view]
+    values, tail = n // width, n % width
+    groups = -(-values // GROUP)
+    rows = -(-groups // 16)
+    body = 132 + 4 * rows
+    need(len(data) >= body, "head of a block")
+    states = struct.unpack_from("<32I", data)
+    need(all(1 << 15 <= x < 1 << 31 for x in states), "states")
+    n_words, n_escapes = struct.unpack_from("<2H", data, 128)
+    packed = struct.unpack_from("<%dI" % rows, data, 132)
+    kinds = [packed[g // 16] >> 2 * (g % 16) & 3 for g in range(16 * rows)]
+    need(3 not in kinds and not any(kinds[groups:]), "kinds")
+    places, at = [], body
+    for g in range(groups):
+        m = min(GROUP, values - g * GROUP)
+        need(kinds[g] != 2 or m == GROUP, "a short group is zero or raw")
+        size = (0, RAW[view] * m, BODY[view] - 128)[kinds[g]]
+        places.append((g, kinds[g], m, data[at:at + size]))
+        at += size
+    odd = (at - body) % 2
+    windows = kinds.count(2)
+    first = at + odd
+    tops = first + 2 * n_words
+    tail_at = tops + windows
+    esc = tail_at + tail
+    used = esc + n_escapes
+    need(used <= len(data) and not any(data[at:first]), "block is shorter than its head says")
+    padding = data[used:]
+    need(len(padding) < UNIT and not any(padding) and not (last and padding), "padding of a block")
+    codes = codes_of(freq, states, struct.unpack_from("<%dH" % n_words, data, first), windows)
+    mine, taken, k = {}, 0, 0
+    for g, kind, m, plane in places:
+        if kind == 2:
+            c = codes[k * GROUP:(k + 1) * GROUP]
+            e = sum(x & (7 if view == 3 else 15) == (7 if view == 3 else 15) for x in c)
+            mine[g] = (c, data[tops + k], data[esc + taken:min(esc + taken + e, used)])
+            taken, k = taken + e, k + 1
+    need(taken == n_escapes, "escapes")
+    out = bytearray(n)
+    chance.shuffle(places)
+    for g, kind, m, plane in places:
+        to = g * GROUP * width
+        if kind == 2:
+            c, top, escapes = mine[g]
+            nibbles = bytes(c[i // 32 * 64 + i % 32] | c[i // 32 * 64 + i % 32 + 32] << 4 for i in range(128))
+            out[to:to + m * width] = window(view, top, nibbles + plane, escapes)
+        else:
+            out[to:to + m * width] = plain(view, 255 if kind else 0, m, plane)
+    out[n - tail:] = data[tail_at:tail_at + tail]
+    return bytes(out), groups
+
+
+def decode_entropy_payload(payload, view, count, raw, chance):
+    need(view < 5, "view")
+    block = 16384 * WIDTH[view]
+    blocks = -(-raw // block)
+    at = 32 + -(-2 * blocks // UNIT) * UNIT
+    need(len(payload) >= at and not any(payload[32 + 2 * blocks:at]), "table of blocks")
+    freq = struct.unpack_from("<16H", payload)
+    need(min(freq) > 0 and sum(freq) == 4096, "frequencies")
+    places = []
+    for i in range(blocks):
+        entry, n, last = u16(payload, 32 + 2 * i), min(block, raw - i * block), i + 1 == blocks
+        v, units = entry >> 13, entry & 8191
+        if units in (0, 8191):
+            need(v == 0, "view of a block that is not coded")
+            size = n if units else 0
+        else:
+            need(units <= 4096 and v < 5 and WIDTH[v] == WIDTH[view], "entry of a block")
+            size = len(payload) - at if last else 16 * units
+            need(-(-size // UNIT) == units, "length of the last block")
+        need(size <= len(payload) - at, "block beyond the payload")
+        places.append((i, v, units, payload[at:at + size], n, last))
+        at += size
+    need(at == len(payload), "bytes after the last block")
+    out, total = [b""] * blocks, 0
+    chance.shuffle(places)
+    for i, v, units, data, n, last in places:
+        if units in (0, 8191):
+            out[i] = data if units else bytes(n)
+        else:
+            out[i], groups = coded_block(freq, v, data, n, last, chance)
+            total += groups
+    need(total == count, "count")
+    return b"".join(out)
+
+
+# ---- codec 4, zero ----------------------------------------------------------------------------------------------
+
+def zero_tile(view, data, n, last):
+    width = 2 if view in (1, 3) else 4
+    words, tail = n // width, n % width
+    units = -(-words // 8)
+    level = -(-units // 8)
+    need(len(data) >= level, "level")
+    listed = [u for u in range(8 * level) if data[u // 8] >> u % 8 & 1]
+    need(not listed or listed[-1] < units, "bits of units that are not there")
+    need(len(data) >= level + len(listed), "map")
+    where = []
+    for u, byte in zip(listed, data[level:level + len(listed)]):
+        need(byte != 0, "a zero byte of the map")
+        where += [8 * u + i for i in range(8) if byte >> i & 1]
+    need(not where or where[-1] < words, "bits of words that are not there")
+    first = -(-(level + len(listed)) // width) * width
+    used = first + width * len(where) + tail
+    need(used <= len(data) and not any(data[level + len(listed):first]), "words")
+    padding = data[used:]
+    need(len(padding) < UNIT and not any(padding) and not (last and padding), "padding of a tile")
+    out = bytearray(n)
+    for k, w in enumerate(where):
+        out[w * width:(w + 1) * width] = data[first + k * width:first + (k + 1) * width]
+    out[n - tail:] = data[used - tail:used]
+    return bytes(out), len(where)
+
+
+def decode_zero_payload(payload, view, count, raw, chance):
+    need(view < 5, "view")
+    tiles = tile_places(payload, raw)
+    out, total = [b""] * len(tiles), 0
+    order = list(range(len(tiles)))
+    chance.shuffle(order)
+    for i in order:
+        view, units, at, size, n = tiles[i]
+        out[i] = bytes(n) if units == 0 else payload[at:at + size]
+        if units not in (0, 1024):
+            out[i], words = zero_tile(view, out[i], n, i + 1 == len(tiles))
+            total += words
+    need(total == count, "count")
+    return b"".join(out)
+
+
 # ---- frames ----------------------------------------------------------------------------------------------------
 
 def decode(frame, chance):
@@ -344,7 +507,8 @@ def decode(frame, chance):
     need((magic, version, header) == (0x5747, 1, 32) and flags & ~1 == 0, "head")
     need(raw <= CHUNK_MAX and wire <= len(frame) - 32 and (flags or check == 0), "head")
     payload = frame[32:32 + wire]
-    need(codec in (0, 1, 2, 32) or codec in lossy.SHAPE, "codec")
+    readers = {3: decode_entropy_payload, 4: decode_zero_payload}
+    need(codec in (0, 1, 2, 32) or codec in readers or codec in lossy.SHAPE, "codec")
     need(param == 0 or codec == 32 or codec in lossy.SHAPE, "param")
     if codec in lossy.SHAPE:
         need(flags == 0 or checksum(payload) == check, "checksum")
@@ -354,8 +518,10 @@ def decode(frame, chance):
     elif codec == 0:
         need((view, count, wire) == (0, 0, raw), "raw")
         out = payload
-    else:
+    elif codec in (1, 2):
         out = decode_group_payload(codec, payload, view, count, raw, chance)
+    else:
+        out = readers[codec](payload, view, count, raw, chance)
     need(flags == 0 or checksum(payload if codec == 32 else out) == check, "checksum")
     return out
 

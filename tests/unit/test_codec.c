@@ -56,6 +56,8 @@ static void test_registry(void **s)
     assert_string_equal(gw_codec_by_id(1)->name, "group");
     assert_ptr_equal(gw_codec_by_name("group"), group);
     assert_string_equal(gw_codec_by_id(2)->name, "tight");
+    assert_string_equal(gw_codec_by_id(3)->name, "entropy");
+    assert_string_equal(gw_codec_by_id(4)->name, "zero");
     assert_null(gw_codec_by_id(255));
     assert_null(gw_codec_by_name("groups"));
     assert_null(gw_codec_by_name(NULL));

@@ -38,7 +38,9 @@ static const struct {
     {"zero", "group", 1},        {"sparse_f32", "group", 1},   {"sparse_bf16", "group", 1},
     {"sparse_f16", "group", 1},  {"sparse_bytes", "group", 1}, {"sparse_f32_bf16", "group", 1},
     {"tight_f32", "tight", 1},   {"tight_bf16", "tight", 1},   {"tight_f16", "tight", 1},
-    {"tight_f32_bf16", "tight", 1},
+    {"tight_f32_bf16", "tight", 1}, {"entropy_f32", "entropy", 1}, {"entropy_bf16", "entropy", 1},
+    {"entropy_f16", "entropy", 1}, {"entropy_bytes", "entropy", 1}, {"entropy_f32_bf16", "entropy", 1},
+    {"zero_f32", "zero", 1},     {"zero_bf16", "zero", 1},
 };
 
 static void write_again(const char *name, size_t n, const struct gw_frame *f, size_t len)
@@ -114,6 +116,10 @@ static void test_gradients(void **s)
     ratio_below("tight", "chartf.f32", GW_VIEW_F32, 852);
     ratio_below("tight", "cnn.f32", GW_VIEW_F32, 590);
     ratio_below("tight", "wordlm.f32", GW_VIEW_F32, 17);
+    ratio_below("entropy", "chartf.bf16", GW_VIEW_BF16, 690);
+    ratio_below("entropy", "chartf.f32", GW_VIEW_F32, 845);
+    ratio_below("entropy", "cnn.f32", GW_VIEW_F32, 610);
+    ratio_below("zero", "wordlm.f32", GW_VIEW_F32, 21);
 }
 
 int main(void)
