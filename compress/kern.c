@@ -1,5 +1,6 @@
 /* kern.c - which table of inner loops this machine uses. */
 #include <stdatomic.h>
+#include <string.h>
 
 #include "kern.h"
 
@@ -53,4 +54,25 @@ void gw_kern_force(const struct gw_kern *kern)
 const char *gw_kern_name(void)
 {
     return gw_kern_get()->name;
+}
+
+const char *gw_kern_name_at(size_t i)
+{
+    const struct gw_kern *at;
+    for (size_t k = 0; (at = gw_kern_at(k)) != NULL; k++)
+        if (at->usable() && i-- == 0)
+            return at->name;
+    return NULL;
+}
+
+gw_err gw_kern_use(const char *name)
+{
+    const struct gw_kern *at = NULL;
+    for (size_t k = 0; name != NULL && (at = gw_kern_at(k)) != NULL; k++)
+        if (at->usable() && strcmp(at->name, name) == 0)
+            break;
+    if (name != NULL && at == NULL)
+        return GW_E_NOSYS;
+    gw_kern_force(at);
+    return GW_OK;
 }

@@ -87,6 +87,11 @@ GW_API enum gw_view gw_view_pick(const void *src, size_t len, int *pays_p);
 /* The name of the kernel set in use: "scalar", "avx2", ... */
 GW_API const char *gw_kern_name(void);
 
+/* The kernel sets that this machine can run, best first; NULL ends the walk.  gw_kern_use chooses one of them for every thread
+ * from now on, NULL the best; GW_E_NOSYS where it cannot run here.  For measuring: all of them give the same bytes. */
+GW_API const char *gw_kern_name_at(size_t i);
+GW_API gw_err gw_kern_use(const char *name);
+
 #ifdef __cplusplus
 }
 #endif
