@@ -87,7 +87,7 @@ say = @printf '  %-5s %s\n'
 Q := @
 endif
 
-.PHONY: all demo check check-san check-phases check-nccl faults sim-rules fuzz fuzz-build analyze check-valgrind install uninstall clean help deps programs headers-alone exports
+.PHONY: all demo count check check-san check-phases check-nccl faults sim-rules fuzz fuzz-build analyze check-valgrind install uninstall clean help deps programs headers-alone exports
 .DELETE_ON_ERROR:
 all: deps $(plugin_so) $(lib_so) $(ucx_so) $(command)
 
@@ -189,6 +189,9 @@ faults: check-deps all
 	@B=$(B) ONLY="$(ONLY)" sh tests/faults/run
 demo: all
 	@B=$(R) sh tools/demo
+# Instructions per 256 values of each codec, view and kernel set; no clock in it (needs valgrind).
+count: $(R)/tests/figures/count
+	@B=$(R) ONLY="$(ONLY)" sh tests/figures/count
 
 FUZZ_SECONDS ?= 10
 FUZZ_OUT := $(B)/fuzz
@@ -236,6 +239,7 @@ help:
 	@echo 'make check-phases         a rank killed and stopped at each named phase of the wire protocol (ONLY="stop bye": some)'
 	@echo 'make check-nccl           the real NCCL over the plugin: NCCL_HOME=dir [CUDA_HOME=dir] [NCCL_RIG=dir] (tests/nccl/README.md)'
 	@echo 'make faults               what both sides print for each fault, as a table'
+	@echo 'make count                instructions per 256 values of each codec, view and kernel set (valgrind; ONLY="group avx2": some)'
 	@echo 'make fuzz                 every fuzz target for FUZZ_SECONDS=10 (needs clang)'
 	@echo 'make analyze              gcc -fanalyzer and scan-build over all sources (minutes)'
 	@echo 'make check-valgrind       memcheck over a host that loads the plugin and connects'
