@@ -48,7 +48,18 @@ ucx_libs    := $(or $(shell pkg-config --libs ucx 2>/dev/null),-lucp -luct -lucs
 json_libs   := $(or $(shell pkg-config --libs jansson 2>/dev/null),-ljansson)
 cmocka_libs := $(or $(shell pkg-config --libs cmocka 2>/dev/null),-lcmocka)
 
-src_compress  := $(sort $(wildcard compress/*.c))
+# Codecs of other libraries: the command and the tests have those that are here, the plugin and libgradwire.so only what is
+# asked for by ZSTD=1 or LZ4=1, because every host would need the library then.  ZSTD=no and LZ4=no: nowhere.
+zstd_libs    := $(if $(filter no,$(ZSTD)),,$(shell pkg-config --libs libzstd 2>/dev/null))
+lz4_libs     := $(if $(filter no,$(LZ4)),,$(shell pkg-config --libs liblz4 2>/dev/null))
+$(foreach v,ZSTD LZ4,$(if $(filter 1,$($(v))),$(if $($(if $(filter ZSTD,$(v)),zstd,lz4)_libs),,$(error $(v)=1 needs the library and its header))))
+src_optional := $(if $(zstd_libs),compress/codec_zstd.c) $(if $(lz4_libs),compress/codec_lz4.c)
+src_asked    := $(if $(filter 1,$(ZSTD)),compress/codec_zstd.c) $(if $(filter 1,$(LZ4)),compress/codec_lz4.c)
+asked_libs   := $(if $(filter 1,$(ZSTD)),$(zstd_libs)) $(if $(filter 1,$(LZ4)),$(lz4_libs))
+optional_libs := $(zstd_libs) $(lz4_libs)
+see_compress += $(if $(zstd_libs),-DGW_HAVE_ZSTD) $(if $(lz4_libs),-DGW_HAVE_LZ4)
+
+src_compress  := $(filter-out compress/codec_zstd.c compress/codec_lz4.c,$(sort $(wildcard compress/*.c))) $(src_asked)
 src_module    := $(sort $(wildcard transport/ucx*.c))
 src_transport := $(filter-out $(src_module),$(sort $(wildcard transport/*.c)))
 src_core      := $(sort $(wildcard plugin/core/*.c))
@@ -96,7 +107,7 @@ deps:
 
 # ---- compiling ------------------------------------------------------------------------------------------
 stamp := $(O)/flags
-flags := $(CC) $(CFLAGS) $(need) $(LDFLAGS) $(ldneed) $(ucx_cflags) $(TEST)
+flags := $(CC) $(CFLAGS) $(need) $(LDFLAGS) $(ldneed) $(ucx_cflags) $(see_compress) $(src_asked) $(TEST)
 $(shell mkdir -p $(O) && printf '%s\n' "$(subst ",\",$(flags))" | cmp -s - $(stamp) || printf '%s\n' "$(subst ",\",$(flags))" > $(stamp))
 
 define compile
@@ -128,34 +139,36 @@ so   = -shared $(if $(SAN),,$(defs)) -Wl,-z,nodelete -Wl,-z,relro -Wl,-z,now
 $(plugin_so): $(all_lib_objs) $(call obj,$(src_nccl)) plugin/nccl/nccl.map
 	$(say) LD $@
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(so) -Wl,--version-script=plugin/nccl/nccl.map $(filter %.o,$^) $(LDFLAGS) $(ldneed) -ldl -o $@
+	$(Q)$(CC) $(so) -Wl,--version-script=plugin/nccl/nccl.map $(filter %.o,$^) $(LDFLAGS) $(ldneed) $(asked_libs) -ldl -o $@
 $(lib_so): $(all_lib_objs) plugin/core/gradwire.map
 	$(say) LD $@
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(so) -Wl,-soname,$(soname) -Wl,--version-script=plugin/core/gradwire.map $(filter %.o,$^) $(LDFLAGS) $(ldneed) -ldl -o $@
+	$(Q)$(CC) $(so) -Wl,-soname,$(soname) -Wl,--version-script=plugin/core/gradwire.map $(filter %.o,$^) $(LDFLAGS) $(ldneed) $(asked_libs) -ldl -o $@
 	@ln -sf libgradwire.so $(@D)/$(soname)
 $(ucx_so): $(module_objs) transport/module.map
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(so) -Wl,--version-script=transport/module.map $(filter %.o,$^) $(LDFLAGS) $(ldneed) $(ucx_libs) -o $@
-$(command): $(call obj,$(src_tools)) $(all_lib_objs)
+$(command): $(call obj,$(src_tools)) $(sort $(all_lib_objs) $(call obj,$(src_optional)))
 	$(say) LD $@
 	@mkdir -p $(@D)
-	$(Q)$(CC) $^ $(LDFLAGS) $(ldneed) -rdynamic $(json_libs) -ldl -lm -o $@
+	$(Q)$(CC) $^ $(LDFLAGS) $(ldneed) -rdynamic $(json_libs) $(optional_libs) -ldl -lm -o $@
 
 $(R)/libgw.a: $(all_lib_objs) $(call obj,$(src_nccl) $(src_testlib) $(wildcard tools/host*.c))
 	$(say) AR $@
 	@mkdir -p $(@D)
 	@rm -f $@
 	$(Q)ar crs $@ $^
-$(programs) $(figures): $(R)/tests/%: $(O)/tests/%.o $(R)/libgw.a
+# An archive gives nothing for a weak name: the objects stand by themselves.
+with_optional := $(call obj,$(filter-out $(src_asked),$(src_optional)))
+$(programs) $(figures): $(R)/tests/%: $(O)/tests/%.o $(R)/libgw.a $(with_optional)
 	$(say) LD $@
 	@mkdir -p $(@D)
-	$(Q)$(CC) $< $(R)/libgw.a $(LDFLAGS) $(ldneed) -rdynamic $(cmocka_libs) -ldl -lm -o $@
-$(replays): $(R)/tests/%: $(O)/tests/%.o $(O)/tests/fuzz/replay.o $(O)/transport/ucx_addr.o $(R)/libgw.a
+	$(Q)$(CC) $< $(with_optional) $(R)/libgw.a $(LDFLAGS) $(ldneed) -rdynamic $(cmocka_libs) $(optional_libs) -ldl -lm -o $@
+$(replays): $(R)/tests/%: $(O)/tests/%.o $(O)/tests/fuzz/replay.o $(O)/transport/ucx_addr.o $(R)/libgw.a $(with_optional)
 	$(say) LD $@
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(filter %.o,$^) $(R)/libgw.a $(LDFLAGS) $(ldneed) -ldl -lm -o $@
+	$(Q)$(CC) $(filter %.o,$^) $(R)/libgw.a $(LDFLAGS) $(ldneed) $(optional_libs) -ldl -lm -o $@
 $(aux_sos): $(R)/tests/%.so: $(O)/tests/%.o
 	$(say) LD $@
 	@mkdir -p $(@D)
@@ -247,5 +260,6 @@ help:
 	@echo 'make exports              what the libraries export, checked'
 	@echo 'make install uninstall    PREFIX=/usr/local LIBDIR=PREFIX/lib DESTDIR=; make all, programs, clean'
 	@echo 'B=dir  out of tree        V=1 the commands   WERROR=1   CC= CFLAGS= LDFLAGS=   DEPS=no: never install a package'
+	@echo 'ZSTD=1 LZ4=1              these codecs in the plugin too, which then needs their libraries; ZSTD=no LZ4=no: nowhere'
 
 -include $(shell find $(O) -name '*.d' 2>/dev/null)

@@ -5,17 +5,20 @@
 
 #include "codecs.h"
 
-static const struct gw_codec *const all[] = {&gw_codec_raw, &gw_codec_group};
+static const struct gw_codec *const all[] = {&gw_codec_raw, &gw_codec_group, &gw_codec_zstd, &gw_codec_lz4};
 
 const struct gw_codec *gw_codec_at(size_t i)
 {
-    return i < GW_LEN(all) ? all[i] : NULL;
+    for (size_t k = 0; k < GW_LEN(all); k++)
+        if (all[k] != NULL && i-- == 0)
+            return all[k];
+    return NULL;
 }
 
 const struct gw_codec *gw_codec_by_id(unsigned id)
 {
     for (size_t i = 0; i < GW_LEN(all); i++)
-        if (all[i]->id == id)
+        if (all[i] != NULL && all[i]->id == id)
             return all[i];
     return NULL;
 }
@@ -23,7 +26,7 @@ const struct gw_codec *gw_codec_by_id(unsigned id)
 const struct gw_codec *gw_codec_by_name(const char *name)
 {
     for (size_t i = 0; name != NULL && i < GW_LEN(all); i++)
-        if (strcmp(all[i]->name, name) == 0)
+        if (all[i] != NULL && strcmp(all[i]->name, name) == 0)
             return all[i];
     return NULL;
 }
@@ -32,6 +35,15 @@ size_t gw_codec_ws_max(void)
 {
     size_t max = 0;
     for (size_t i = 0; i < GW_LEN(all); i++)
-        max = gw_max_u64(max, all[i]->ws_bytes);
+        max = gw_max_u64(max, all[i] != NULL ? all[i]->ws_bytes : 0);
     return max;
+}
+
+int gw_codec_left_out(const char *name)
+{
+    static const char *const optional[] = {"zstd", "lz4"};
+    for (size_t i = 0; i < GW_LEN(optional); i++)
+        if (strcmp(name, optional[i]) == 0)
+            return gw_codec_by_name(name) == NULL;
+    return 0;
 }

@@ -6,4 +6,7 @@
 
 extern const struct gw_codec gw_codec_raw;
 extern const struct gw_codec gw_codec_group;
+/* Codecs of other libraries, each NULL where its file is not linked. */
+#define GW_OPTIONAL __attribute__((weak, visibility("hidden")))
+extern const struct gw_codec gw_codec_zstd GW_OPTIONAL, gw_codec_lz4 GW_OPTIONAL;
 #endif

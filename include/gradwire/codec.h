@@ -49,7 +49,7 @@ enum gw_trait {
 };
 
 /* Ids are on the wire and never reused: lossless from 0, lossy from 16, sparse from 32.  compress/FORMAT.md lists them. */
-enum gw_codec_id { GW_CODEC_RAW = 0, GW_CODEC_GROUP = 1, GW_CODEC_IDS = 64 };
+enum gw_codec_id { GW_CODEC_RAW = 0, GW_CODEC_GROUP = 1, GW_CODEC_ZSTD = 5, GW_CODEC_LZ4 = 6, GW_CODEC_IDS = 64 };
 
 struct gw_frame;
 
@@ -76,6 +76,9 @@ struct gw_codec {
 GW_API const struct gw_codec *gw_codec_by_id(unsigned id);
 GW_API const struct gw_codec *gw_codec_by_name(const char *name);
 GW_API const struct gw_codec *gw_codec_at(size_t i);
+
+/* 1 when the name is that of a codec which this build was made without: zstd and lz4 need their libraries. */
+GW_API int gw_codec_left_out(const char *name);
 
 /* Largest ws_bytes of all codecs. */
 GW_API size_t gw_codec_ws_max(void);

@@ -82,7 +82,7 @@ static int canaries_live(struct fence f, const uint8_t *p, size_t n)
 }
 
 static struct fence in_fence, coded_fence, other_fence, out_fence;
-static _Alignas(64) uint8_t ws[1 << 16];
+static _Alignas(64) uint8_t ws[2 << 20];
 
 static int setup(void **s)
 {

@@ -64,7 +64,7 @@ static void test_registry(void **s)
         assert_ptr_equal(gw_codec_by_id(gw_codec_at(n)->id), gw_codec_at(n));
         assert_true(gw_codec_at(n)->ws_bytes <= gw_codec_ws_max());
     }
-    assert_int_equal(n, 2);
+    assert_true(n >= 2); /* and those of other libraries */
 }
 
 static void test_kernels(void **s)
