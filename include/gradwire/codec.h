@@ -87,6 +87,24 @@ GW_API size_t gw_codec_ws_max(void);
  * be NULL) is 0 where the sample says that no lossless codec would shrink them. */
 GW_API enum gw_view gw_view_pick(const void *src, size_t len, int *pays_p);
 
+/* What a codec does here, in MB/s of raw bytes, with all the cores that may work for this flow; `gradwire bench` measures it. */
+struct gw_codec_rate {
+    uint8_t codec; /* id */
+    uint32_t encode, decode;
+};
+struct gw_codec_choice {
+    const struct gw_codec *codec; /* NULL: raw is as good as any */
+    uint32_t ratio, share;        /* expected size, and how much of the bytes to code, in 65536ths */
+    uint32_t rate;                /* expected MB/s of raw bytes; `link` for raw */
+};
+
+/* Which of the lossless codecs in `rates` gets these bytes through a link of so many MB/s soonest, when what the cores cannot
+ * code in time goes raw.  A pure function of its arguments, from an integer-only sample of at most 64 groups of 256 values, 32 that are
+ * not all zero; less than a
+ * thirty-second is no gain.  Nothing is known beforehand of what zstd and lz4 make of bytes: they are never chosen. */
+GW_API void gw_codec_choose(const void *src, size_t len, enum gw_view view, uint32_t link, const struct gw_codec_rate *rates,
+                            size_t n, struct gw_codec_choice *choice_p);
+
 /* The name of the kernel set in use: "scalar", "avx2", ... */
 GW_API const char *gw_kern_name(void);
 
