@@ -43,6 +43,11 @@ see_nccl      := -Iinclude -Iplugin/core
 see_tools     := -I$(B)/include -DGW_LIBDIR='"$(LIBDIR)"'
 see_tests     := -Iinclude -Icompress -Itransport -Iplugin/core -Iplugin/nccl -Itests/lib -Itools
 
+# Other libraries that `gradwire bench` measures beside ours, where they are; nothing else sees them.
+blosc_libs := $(shell pkg-config --libs blosc 2>/dev/null)
+hts_libs   := $(if $(wildcard /usr/include/htscodecs/rANS_static4x16.h /usr/local/include/htscodecs/rANS_static4x16.h),-lhtscodecs)
+see_tools  += $(if $(blosc_libs),-DGW_HAVE_BLOSC) $(if $(hts_libs),-DGW_HAVE_HTSCODECS)
+
 ucx_cflags  := $(shell pkg-config --cflags ucx 2>/dev/null)
 ucx_libs    := $(or $(shell pkg-config --libs ucx 2>/dev/null),-lucp -luct -lucs -lucm)
 json_libs   := $(or $(shell pkg-config --libs jansson 2>/dev/null),-ljansson)
@@ -57,6 +62,7 @@ src_optional := $(if $(zstd_libs),compress/codec_zstd.c) $(if $(lz4_libs),compre
 src_asked    := $(if $(filter 1,$(ZSTD)),compress/codec_zstd.c) $(if $(filter 1,$(LZ4)),compress/codec_lz4.c)
 asked_libs   := $(if $(filter 1,$(ZSTD)),$(zstd_libs)) $(if $(filter 1,$(LZ4)),$(lz4_libs))
 optional_libs := $(zstd_libs) $(lz4_libs)
+see_tools    += $(if $(zstd_libs),-DGW_HAVE_ZSTD) $(if $(lz4_libs),-DGW_HAVE_LZ4)
 see_compress += $(if $(zstd_libs),-DGW_HAVE_ZSTD) $(if $(lz4_libs),-DGW_HAVE_LZ4)
 
 src_compress  := $(filter-out compress/codec_zstd.c compress/codec_lz4.c,$(sort $(wildcard compress/*.c))) $(src_asked)
@@ -107,7 +113,7 @@ deps:
 
 # ---- compiling ------------------------------------------------------------------------------------------
 stamp := $(O)/flags
-flags := $(CC) $(CFLAGS) $(need) $(LDFLAGS) $(ldneed) $(ucx_cflags) $(see_compress) $(src_asked) $(TEST)
+flags := $(CC) $(CFLAGS) $(need) $(LDFLAGS) $(ldneed) $(ucx_cflags) $(see_compress) $(see_tools) $(src_asked) $(TEST)
 $(shell mkdir -p $(O) && printf '%s\n' "$(subst ",\",$(flags))" | cmp -s - $(stamp) || printf '%s\n' "$(subst ",\",$(flags))" > $(stamp))
 
 define compile
@@ -152,7 +158,7 @@ $(ucx_so): $(module_objs) transport/module.map
 $(command): $(call obj,$(src_tools)) $(sort $(all_lib_objs) $(call obj,$(src_optional)))
 	$(say) LD $@
 	@mkdir -p $(@D)
-	$(Q)$(CC) $^ $(LDFLAGS) $(ldneed) -rdynamic $(json_libs) $(optional_libs) -ldl -lm -o $@
+	$(Q)$(CC) $^ $(LDFLAGS) $(ldneed) -rdynamic $(json_libs) $(optional_libs) $(blosc_libs) $(hts_libs) -ldl -lm -o $@
 
 $(R)/libgw.a: $(all_lib_objs) $(call obj,$(src_nccl) $(src_testlib) $(wildcard tools/host*.c))
 	$(say) AR $@

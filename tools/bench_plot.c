@@ -6,7 +6,7 @@
 
 #include "bench.h"
 
-enum { PANEL_W = 560, PANEL_H = 420, LEFT = 64, TOP = 44, RIGHT = 20, BOTTOM = 48, HEAD = 78, BOXES_MAX = 4 * BENCH_RIVALS_MAX };
+enum { PANEL_W = 560, PANEL_H = 420, LEFT = 64, TOP = 44, RIGHT = 66, BOTTOM = 48, HEAD = 78, BOXES_MAX = 4 * BENCH_RIVALS_MAX };
 #define LOW 0.02
 #define HIGH 50.0
 
@@ -93,9 +93,7 @@ static void links(struct panel *p)
         double y = at_y(p, bench_links[l] / 8), x1 = p->x + PANEL_W - RIGHT;
         line(p->out, at_x(p, 0), y, x1, y, "link");
         snprintf(text, sizeof(text), "%.0f Gb/s", bench_links[l]);
-        say(p->out, at_x(p, 0) + 4, y - 3, "note", text);
-        if (p->nboxes < BOXES_MAX)
-            p->box[p->nboxes++] = (struct box){at_x(p, 0), y - 13, at_x(p, 0) + 54, y};
+        say(p->out, x1 + 6, y + 3, "note", text);
     }
 }
 
@@ -114,7 +112,7 @@ static double crowded(const struct panel *p, const struct box *b)
 
     for (size_t i = 0; i < p->nboxes; i++)
         sum += over(&p->box[i], b);
-    if (b->x0 < at_x(p, 0) + 1 || b->x1 > p->x + PANEL_W || b->y0 < p->y + TOP || b->y1 > p->y + PANEL_H - BOTTOM)
+    if (b->x0 < at_x(p, 0) + 1 || b->x1 > p->x + PANEL_W - RIGHT || b->y0 < p->y + TOP || b->y1 > p->y + PANEL_H - BOTTOM)
         sum += 1e4;
     return sum;
 }
