@@ -230,7 +230,7 @@ check-valgrind: check-deps all
 headers-alone:
 	@sh tests/headers-alone $(CC)
 exports: all
-	@sh tests/exports $(plugin_so) $(lib_so) $(ucx_so)
+	@ASKED="$(asked_libs)" sh tests/exports $(plugin_so) $(lib_so) $(ucx_so)
 
 # ---- installing -----------------------------------------------------------------------------------------
 install: all
