@@ -1,6 +1,7 @@
 /* bench_data.c - a file in memory, repeated until no cache holds it. */
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -81,6 +82,20 @@ static enum gw_view view_of(const struct bench_data *d, int type)
     return picked;
 }
 
+static float mean_of(const struct bench_data *d)
+{
+    double sum = 0;
+    size_t n = 0;
+
+    for (size_t at = 0; d->width == 4 && at + 4 <= d->file_len; at += 4) {
+        float v;
+        memcpy(&v, d->bytes + at, 4);
+        if (isfinite(v))
+            sum += fabs((double)v), n++;
+    }
+    return n > 0 ? (float)(sum / (double)n) : 0;
+}
+
 /* The copies begin at whole values, so that a view fits all of them. */
 static void repeat(struct bench_data *d)
 {
@@ -115,6 +130,7 @@ static int load(struct bench_data *d, const struct bench_opts *o, int fd, char *
     d->len = (want / o->size + (want < o->size)) * o->size;
     d->view = view_of(d, o->type);
     d->width = d->view == GW_VIEW_BYTES ? 1 : d->view == GW_VIEW_F32 || d->view == GW_VIEW_F32_BF16 ? 4 : 2;
+    d->mean = mean_of(d);
     repeat(d);
     return 0;
 }

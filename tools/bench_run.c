@@ -241,6 +241,17 @@ static void file_all(struct field *f, struct bench_row *row)
 
 /* ---- buffers and threads ---- */
 
+/* A codec that wants a magnitude and was told none, which shows in its bound, gets the mean of the file. */
+static void coding_for(struct gw_coding *c, const struct bench_opts *o, const struct bench_data *d, const struct bench_rival *r)
+{
+    *c = (struct gw_coding){.size = sizeof(*c), .view = (uint8_t)d->view};
+    if (!bench_rival_lossy(r))
+        return;
+    c->view = GW_VIEW_F32, c->param = o->param;
+    if (c->param == 0 && r->codec->bound(o->size, c) == 0)
+        memcpy(&c->param, &d->mean, sizeof(c->param));
+}
+
 static int field_open(struct field *f, const struct bench_opts *o, const struct bench_data *d, const struct bench_rival *r,
                       size_t *frames_len)
 {
@@ -249,11 +260,7 @@ static int field_open(struct field *f, const struct bench_opts *o, const struct 
     f->o = o, f->d = d;
     for (int i = 0; i < o->threads; i++) {
         f->call[i] = (struct bench_call){.rival = r, .width = d->width};
-        f->call[i].coding = (struct gw_coding){.size = sizeof(struct gw_coding), .view = (uint8_t)d->view, .param = o->param};
-        if (bench_rival_lossy(r))
-            f->call[i].coding.view = GW_VIEW_F32;
-        else
-            f->call[i].coding.param = 0;
+        coding_for(&f->call[i].coding, o, d, r);
         f->call[i].ws = r->ws_bytes > 0 ? bench_map(r->ws_bytes) : NULL;
         if (r->ws_bytes > 0 && f->call[i].ws == NULL)
             return -1;
