@@ -146,7 +146,8 @@ static size_t blosc_bound(const struct bench_call *c, size_t n)
     return n + BLOSC_MAX_OVERHEAD;
 }
 
-static ptrdiff_t blosc_with(const struct bench_call *c, const char *name, int level, const void *src, size_t n, void *dst, size_t cap)
+static ptrdiff_t blosc_with(const struct bench_call *c, const char *name, int level, const void *src, size_t n, void *dst,
+                            size_t cap)
 {
     int len = blosc_compress_ctx(level, BLOSC_SHUFFLE, c->width, n, src, dst, cap, name, 0, 1);
 

@@ -237,7 +237,8 @@ int bench_plot(const struct bench_opts *o, const struct bench_row *rows, size_t 
         return -1;
     for (size_t i = 0; i < n; i++)
         files += i == 0 || rows[i].data != rows[i - 1].data;
-    fprintf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n%s",
+    fprintf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\">\n"
+            "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n%s",
             2 * PANEL_W, HEAD + files * PANEL_H, style);
     snprintf(title, sizeof(title), "gradwire " GW_VERSION ": ratio against speed, calls of %s, %d thread%s, best kernels",
              bench_size_text(o->size, size), o->threads, o->threads == 1 ? "" : "s");

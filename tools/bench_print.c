@@ -120,7 +120,8 @@ void bench_print_gains(const struct bench_opts *o, const struct bench_row *rows,
         if (!worth_showing(rows, n, i))
             continue;
         if (!head) {
-            printf("\nhow much sooner, 1 = raw: all coded / as much as the cores can code, the rest raw\n%-20s %5s", "codec", "cores");
+            printf("\nhow much sooner, 1 = raw: all coded / as much as the cores can code, the rest raw\n");
+            printf("%-20s %5s", "codec", "cores");
             for (int l = 0; l < BENCH_LINKS; l++)
                 printf(" %7.0f Gb/s", bench_links[l]);
             printf("\n");
