@@ -63,6 +63,7 @@ src_asked    := $(if $(filter 1,$(ZSTD)),compress/codec_zstd.c) $(if $(filter 1,
 asked_libs   := $(if $(filter 1,$(ZSTD)),$(zstd_libs)) $(if $(filter 1,$(LZ4)),$(lz4_libs))
 optional_libs := $(zstd_libs) $(lz4_libs)
 see_tools    += $(if $(zstd_libs),-DGW_HAVE_ZSTD) $(if $(lz4_libs),-DGW_HAVE_LZ4)
+see_tools    += -DGW_COMMAND_ALONE='" $(if $(filter 1,$(ZSTD)),,$(if $(zstd_libs),zstd)) $(if $(filter 1,$(LZ4)),,$(if $(lz4_libs),lz4)) "'
 see_compress += $(if $(zstd_libs),-DGW_HAVE_ZSTD) $(if $(lz4_libs),-DGW_HAVE_LZ4)
 
 src_compress  := $(filter-out compress/codec_zstd.c compress/codec_lz4.c,$(sort $(wildcard compress/*.c))) $(src_asked)
