@@ -43,12 +43,30 @@ see_nccl      := -Iinclude -Iplugin/core
 see_tools     := -I$(B)/include -DGW_LIBDIR='"$(LIBDIR)"'
 see_tests     := -Iinclude -Icompress -Itransport -Iplugin/core -Iplugin/nccl -Itests/lib -Itools
 
+# Other libraries that `gradwire bench` measures beside ours, where they are; nothing else sees them.
+blosc_libs := $(shell pkg-config --libs blosc 2>/dev/null)
+hts_libs   := $(if $(wildcard /usr/include/htscodecs/rANS_static4x16.h /usr/local/include/htscodecs/rANS_static4x16.h),-lhtscodecs)
+see_tools  += $(if $(blosc_libs),-DGW_HAVE_BLOSC) $(if $(hts_libs),-DGW_HAVE_HTSCODECS)
+
 ucx_cflags  := $(shell pkg-config --cflags ucx 2>/dev/null)
 ucx_libs    := $(or $(shell pkg-config --libs ucx 2>/dev/null),-lucp -luct -lucs -lucm)
 json_libs   := $(or $(shell pkg-config --libs jansson 2>/dev/null),-ljansson)
 cmocka_libs := $(or $(shell pkg-config --libs cmocka 2>/dev/null),-lcmocka)
 
-src_compress  := $(sort $(wildcard compress/*.c))
+# Codecs of other libraries: the command and the tests have those that are here, the plugin and libgradwire.so only what is
+# asked for by ZSTD=1 or LZ4=1, because every host would need the library then.  ZSTD=no and LZ4=no: nowhere.
+zstd_libs    := $(if $(filter no,$(ZSTD)),,$(shell pkg-config --libs libzstd 2>/dev/null))
+lz4_libs     := $(if $(filter no,$(LZ4)),,$(shell pkg-config --libs liblz4 2>/dev/null))
+$(foreach v,ZSTD LZ4,$(if $(filter 1,$($(v))),$(if $($(if $(filter ZSTD,$(v)),zstd,lz4)_libs),,$(error $(v)=1 needs the library and its header))))
+src_optional := $(if $(zstd_libs),compress/codec_zstd.c) $(if $(lz4_libs),compress/codec_lz4.c)
+src_asked    := $(if $(filter 1,$(ZSTD)),compress/codec_zstd.c) $(if $(filter 1,$(LZ4)),compress/codec_lz4.c)
+asked_libs   := $(if $(filter 1,$(ZSTD)),$(zstd_libs)) $(if $(filter 1,$(LZ4)),$(lz4_libs))
+optional_libs := $(zstd_libs) $(lz4_libs)
+see_tools    += $(if $(zstd_libs),-DGW_HAVE_ZSTD) $(if $(lz4_libs),-DGW_HAVE_LZ4)
+see_tools    += -DGW_COMMAND_ALONE='" $(if $(filter 1,$(ZSTD)),,$(if $(zstd_libs),zstd)) $(if $(filter 1,$(LZ4)),,$(if $(lz4_libs),lz4)) "'
+see_compress += $(if $(zstd_libs),-DGW_HAVE_ZSTD) $(if $(lz4_libs),-DGW_HAVE_LZ4)
+
+src_compress  := $(filter-out compress/codec_zstd.c compress/codec_lz4.c,$(sort $(wildcard compress/*.c))) $(src_asked)
 src_module    := $(sort $(wildcard transport/ucx*.c))
 src_transport := $(filter-out $(src_module),$(sort $(wildcard transport/*.c)))
 src_core      := $(sort $(wildcard plugin/core/*.c))
@@ -87,7 +105,7 @@ say = @printf '  %-5s %s\n'
 Q := @
 endif
 
-.PHONY: all demo check check-san check-phases check-nccl faults sim-rules fuzz fuzz-build analyze check-valgrind install uninstall clean help deps programs headers-alone exports
+.PHONY: all demo count check check-san check-phases check-nccl faults sim-rules fuzz fuzz-build analyze check-valgrind install uninstall clean help deps programs headers-alone exports
 .DELETE_ON_ERROR:
 all: deps $(plugin_so) $(lib_so) $(ucx_so) $(command)
 
@@ -96,7 +114,7 @@ deps:
 
 # ---- compiling ------------------------------------------------------------------------------------------
 stamp := $(O)/flags
-flags := $(CC) $(CFLAGS) $(need) $(LDFLAGS) $(ldneed) $(ucx_cflags) $(TEST)
+flags := $(CC) $(CFLAGS) $(need) $(LDFLAGS) $(ldneed) $(ucx_cflags) $(see_compress) $(see_tools) $(src_asked) $(TEST)
 $(shell mkdir -p $(O) && printf '%s\n' "$(subst ",\",$(flags))" | cmp -s - $(stamp) || printf '%s\n' "$(subst ",\",$(flags))" > $(stamp))
 
 define compile
@@ -128,34 +146,36 @@ so   = -shared $(if $(SAN),,$(defs)) -Wl,-z,nodelete -Wl,-z,relro -Wl,-z,now
 $(plugin_so): $(all_lib_objs) $(call obj,$(src_nccl)) plugin/nccl/nccl.map
 	$(say) LD $@
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(so) -Wl,--version-script=plugin/nccl/nccl.map $(filter %.o,$^) $(LDFLAGS) $(ldneed) -ldl -o $@
+	$(Q)$(CC) $(so) -Wl,--version-script=plugin/nccl/nccl.map $(filter %.o,$^) $(LDFLAGS) $(ldneed) $(asked_libs) -ldl -o $@
 $(lib_so): $(all_lib_objs) plugin/core/gradwire.map
 	$(say) LD $@
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(so) -Wl,-soname,$(soname) -Wl,--version-script=plugin/core/gradwire.map $(filter %.o,$^) $(LDFLAGS) $(ldneed) -ldl -o $@
+	$(Q)$(CC) $(so) -Wl,-soname,$(soname) -Wl,--version-script=plugin/core/gradwire.map $(filter %.o,$^) $(LDFLAGS) $(ldneed) $(asked_libs) -ldl -o $@
 	@ln -sf libgradwire.so $(@D)/$(soname)
 $(ucx_so): $(module_objs) transport/module.map
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(so) -Wl,--version-script=transport/module.map $(filter %.o,$^) $(LDFLAGS) $(ldneed) $(ucx_libs) -o $@
-$(command): $(call obj,$(src_tools)) $(all_lib_objs)
+$(command): $(call obj,$(src_tools)) $(sort $(all_lib_objs) $(call obj,$(src_optional)))
 	$(say) LD $@
 	@mkdir -p $(@D)
-	$(Q)$(CC) $^ $(LDFLAGS) $(ldneed) -rdynamic $(json_libs) -ldl -lm -o $@
+	$(Q)$(CC) $^ $(LDFLAGS) $(ldneed) -rdynamic $(json_libs) $(optional_libs) $(blosc_libs) $(hts_libs) -ldl -lm -o $@
 
 $(R)/libgw.a: $(all_lib_objs) $(call obj,$(src_nccl) $(src_testlib) $(wildcard tools/host*.c))
 	$(say) AR $@
 	@mkdir -p $(@D)
 	@rm -f $@
 	$(Q)ar crs $@ $^
-$(programs) $(figures): $(R)/tests/%: $(O)/tests/%.o $(R)/libgw.a
+# An archive gives nothing for a weak name: the objects stand by themselves.
+with_optional := $(call obj,$(filter-out $(src_asked),$(src_optional)))
+$(programs) $(figures): $(R)/tests/%: $(O)/tests/%.o $(R)/libgw.a $(with_optional)
 	$(say) LD $@
 	@mkdir -p $(@D)
-	$(Q)$(CC) $< $(R)/libgw.a $(LDFLAGS) $(ldneed) -rdynamic $(cmocka_libs) -ldl -lm -o $@
-$(replays): $(R)/tests/%: $(O)/tests/%.o $(O)/tests/fuzz/replay.o $(O)/transport/ucx_addr.o $(R)/libgw.a
+	$(Q)$(CC) $< $(with_optional) $(R)/libgw.a $(LDFLAGS) $(ldneed) -rdynamic $(cmocka_libs) $(optional_libs) -ldl -lm -o $@
+$(replays): $(R)/tests/%: $(O)/tests/%.o $(O)/tests/fuzz/replay.o $(O)/transport/ucx_addr.o $(R)/libgw.a $(with_optional)
 	$(say) LD $@
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(filter %.o,$^) $(R)/libgw.a $(LDFLAGS) $(ldneed) -ldl -lm -o $@
+	$(Q)$(CC) $(filter %.o,$^) $(R)/libgw.a $(LDFLAGS) $(ldneed) $(optional_libs) -ldl -lm -o $@
 $(aux_sos): $(R)/tests/%.so: $(O)/tests/%.o
 	$(say) LD $@
 	@mkdir -p $(@D)
@@ -189,6 +209,9 @@ faults: check-deps all
 	@B=$(B) ONLY="$(ONLY)" sh tests/faults/run
 demo: all
 	@B=$(R) sh tools/demo
+# Instructions per 256 values of each codec, view and kernel set; no clock in it (needs valgrind).
+count: $(R)/tests/figures/count
+	@B=$(R) ONLY="$(ONLY)" sh tests/figures/count
 
 FUZZ_SECONDS ?= 10
 FUZZ_OUT := $(B)/fuzz
@@ -208,7 +231,7 @@ check-valgrind: check-deps all
 headers-alone:
 	@sh tests/headers-alone $(CC)
 exports: all
-	@sh tests/exports $(plugin_so) $(lib_so) $(ucx_so)
+	@ASKED="$(asked_libs)" sh tests/exports $(plugin_so) $(lib_so) $(ucx_so)
 
 # ---- installing -----------------------------------------------------------------------------------------
 install: all
@@ -236,6 +259,7 @@ help:
 	@echo 'make check-phases         a rank killed and stopped at each named phase of the wire protocol (ONLY="stop bye": some)'
 	@echo 'make check-nccl           the real NCCL over the plugin: NCCL_HOME=dir [CUDA_HOME=dir] [NCCL_RIG=dir] (tests/nccl/README.md)'
 	@echo 'make faults               what both sides print for each fault, as a table'
+	@echo 'make count                instructions per 256 values of each codec, view and kernel set (valgrind; ONLY="group avx2": some)'
 	@echo 'make fuzz                 every fuzz target for FUZZ_SECONDS=10 (needs clang)'
 	@echo 'make analyze              gcc -fanalyzer and scan-build over all sources (minutes)'
 	@echo 'make check-valgrind       memcheck over a host that loads the plugin and connects'
@@ -243,5 +267,6 @@ help:
 	@echo 'make exports              what the libraries export, checked'
 	@echo 'make install uninstall    PREFIX=/usr/local LIBDIR=PREFIX/lib DESTDIR=; make all, programs, clean'
 	@echo 'B=dir  out of tree        V=1 the commands   WERROR=1   CC= CFLAGS= LDFLAGS=   DEPS=no: never install a package'
+	@echo 'ZSTD=1 LZ4=1              these codecs in the plugin too, which then needs their libraries; ZSTD=no LZ4=no: nowhere'
 
 -include $(shell find $(O) -name '*.d' 2>/dev/null)

@@ -11,6 +11,8 @@ static const struct gw_codec *const all[] = {
     &gw_codec_tight,
     &gw_codec_entropy,
     &gw_codec_zero,
+    &gw_codec_zstd,
+    &gw_codec_lz4,
     &gw_codec_bf16,
     &gw_codec_f16,
     &gw_codec_e4m3,
@@ -24,13 +26,16 @@ static const struct gw_codec *const all[] = {
 
 const struct gw_codec *gw_codec_at(size_t i)
 {
-    return i < GW_LEN(all) ? all[i] : NULL;
+    for (size_t k = 0; k < GW_LEN(all); k++)
+        if (all[k] != NULL && i-- == 0)
+            return all[k];
+    return NULL;
 }
 
 const struct gw_codec *gw_codec_by_id(unsigned id)
 {
     for (size_t i = 0; i < GW_LEN(all); i++)
-        if (all[i]->id == id)
+        if (all[i] != NULL && all[i]->id == id)
             return all[i];
     return NULL;
 }
@@ -38,7 +43,7 @@ const struct gw_codec *gw_codec_by_id(unsigned id)
 const struct gw_codec *gw_codec_by_name(const char *name)
 {
     for (size_t i = 0; name != NULL && i < GW_LEN(all); i++)
-        if (strcmp(all[i]->name, name) == 0)
+        if (all[i] != NULL && strcmp(all[i]->name, name) == 0)
             return all[i];
     return NULL;
 }
@@ -47,6 +52,15 @@ size_t gw_codec_ws_max(void)
 {
     size_t max = 0;
     for (size_t i = 0; i < GW_LEN(all); i++)
-        max = gw_max_u64(max, all[i]->ws_bytes);
+        max = gw_max_u64(max, all[i] != NULL ? all[i]->ws_bytes : 0);
     return max;
+}
+
+int gw_codec_left_out(const char *name)
+{
+    static const char *const optional[] = {"zstd", "lz4"};
+    for (size_t i = 0; i < GW_LEN(optional); i++)
+        if (strcmp(name, optional[i]) == 0)
+            return gw_codec_by_name(name) == NULL;
+    return 0;
 }

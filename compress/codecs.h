@@ -14,4 +14,7 @@ extern const struct gw_codec gw_codec_bf16, gw_codec_f16, gw_codec_e4m3, gw_code
 
 /* frame.c: the checksum of so many bytes. */
 uint64_t gw_check_of(const uint8_t *bytes, size_t len);
+/* Codecs of other libraries, each NULL where its file is not linked. */
+#define GW_OPTIONAL __attribute__((weak, visibility("hidden")))
+extern const struct gw_codec gw_codec_zstd GW_OPTIONAL, gw_codec_lz4 GW_OPTIONAL;
 #endif

@@ -77,3 +77,12 @@ const char *gw_kern_name(void)
 {
     return gw_kern_get()->name;
 }
+
+const char *gw_kern_name_at(size_t i)
+{
+    const struct gw_kern *at;
+    for (size_t k = 0; (at = gw_kern_at(k)) != NULL; k++)
+        if (at->usable() && i-- == 0)
+            return at->name;
+    return NULL;
+}

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bench.h"
 #include "info.h"
 #include "perf.h"
 
@@ -10,6 +11,7 @@ static int usage(FILE *out)
     fputs("usage: gradwire COMMAND [options]\n"
           "\n"
           "  perf       moves bytes through an NCCL net plugin, checks and measures them\n"
+          "  bench      size and speed of every codec on files, beside memcpy and other libraries\n"
           "  info       version, codecs, interfaces, every setting with its value and where that comes from\n"
           "  help       this text; `gradwire COMMAND --help` tells more\n"
           "  version    the version, as --version\n",
@@ -23,6 +25,8 @@ static int run(int argc, char **argv)
 
     if (strcmp(word, "perf") == 0)
         return perf_main(argc - 1, argv + 1);
+    if (strcmp(word, "bench") == 0)
+        return bench_main(argc - 1, argv + 1);
     if (strcmp(word, "info") == 0)
         return info_main(argc - 1, argv + 1);
     if (strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)

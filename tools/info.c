@@ -36,6 +36,7 @@ static int usage(FILE *out)
 struct walk {
     char **only;
     int n, found;
+    int bad;      /* a setting that the plugin will refuse */
     json_t *rows; /* NULL: print */
 };
 
@@ -47,10 +48,16 @@ static int wanted(const struct walk *w, const char *name)
     return w->n == 0;
 }
 
+static int in_plugin(const char *codec);
+
 static void one_setting(void *arg, const struct gw_setting_info *s)
 {
     struct walk *w = arg;
 
+    if (strcmp(s->name, "GRADWIRE_CODEC") == 0 && !in_plugin(s->value)) {
+        fprintf(stderr, "gradwire info: GRADWIRE_CODEC=%s: the plugin was built without %s\n", s->value, s->value);
+        w->bad = 1;
+    }
     if (!wanted(w, s->name))
         return;
     w->found++;
@@ -65,12 +72,23 @@ static void one_setting(void *arg, const struct gw_setting_info *s)
 
 /* ---- what is here ---- */
 
+/* The plugin has the codecs of other libraries only where its build asked for them; this command has what was there. */
+static int in_plugin(const char *codec)
+{
+    char word[128];
+
+    snprintf(word, sizeof word, " %s ", codec);
+    return strstr(GW_COMMAND_ALONE, word) == NULL;
+}
+
 static json_t *codecs(void)
 {
     json_t *all = json_array();
 
-    for (size_t i = 0; gw_codec_at(i) != NULL; i++)
-        json_array_append_new(all, json_pack("{siss}", "id", gw_codec_at(i)->id, "name", gw_codec_at(i)->name));
+    for (size_t i = 0; gw_codec_at(i) != NULL; i++) {
+        const char *name = gw_codec_at(i)->name;
+        json_array_append_new(all, json_pack("{sisssb}", "id", gw_codec_at(i)->id, "name", name, "in_plugin", in_plugin(name)));
+    }
     return all;
 }
 
@@ -98,8 +116,9 @@ static void print_here(json_t *all)
 
     printf("%s, kernels %s\ncodecs:", gw_version(), gw_kern_name());
     json_array_foreach (json_object_get(all, "codecs"), i, row)
-        printf(" %s (id %d)", json_string_value(json_object_get(row, "name")),
-               (int)json_integer_value(json_object_get(row, "id")));
+        printf(" %s (id %d%s)", json_string_value(json_object_get(row, "name")),
+               (int)json_integer_value(json_object_get(row, "id")),
+               json_is_true(json_object_get(row, "in_plugin")) ? "" : ", not in the plugin");
     printf("\n");
     json_array_foreach (json_object_get(all, "devices"), i, row) {
         int speed = (int)json_integer_value(json_object_get(row, "speed_mbps"));
@@ -131,7 +150,7 @@ static int show(struct walk *w, int json)
         fprintf(stderr, "gradwire info: a name is no setting; `gradwire info` lists all\n");
         return USAGE;
     }
-    return err == GW_OK && set_err == GW_OK ? FINE : BAD;
+    return err == GW_OK && set_err == GW_OK && !w->bad ? FINE : BAD;
 }
 
 int info_main(int argc, char **argv)

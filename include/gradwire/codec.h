@@ -57,6 +57,8 @@ enum gw_codec_id {
     GW_CODEC_TIGHT = 2,
     GW_CODEC_ENTROPY = 3,
     GW_CODEC_ZERO = 4,
+    GW_CODEC_ZSTD = 5,
+    GW_CODEC_LZ4 = 6,
     GW_CODEC_IDS = 64
 };
 
@@ -110,6 +112,9 @@ GW_API uint32_t gw_levels(uint32_t bits, uint32_t ranks);
  * left the words (more payloads than ranks, or words of no encoder): what is in sum then is of no use. */
 GW_API gw_err gw_levels_add(void *sum, const void *words, size_t count, uint32_t bits);
 
+/* 1 when the name is that of a codec which this build was made without: zstd and lz4 need their libraries. */
+GW_API int gw_codec_left_out(const char *name);
+
 /* Largest ws_bytes of all codecs. */
 GW_API size_t gw_codec_ws_max(void);
 
@@ -117,12 +122,33 @@ GW_API size_t gw_codec_ws_max(void);
  * be NULL) is 0 where the sample says that no lossless codec would shrink them. */
 GW_API enum gw_view gw_view_pick(const void *src, size_t len, int *pays_p);
 
+/* What a codec does here, in MB/s of raw bytes, with all the cores that may work for this flow; `gradwire bench` measures it. */
+struct gw_codec_rate {
+    uint8_t codec; /* id */
+    uint32_t encode, decode;
+};
+struct gw_codec_choice {
+    const struct gw_codec *codec; /* NULL: raw is as good as any */
+    uint32_t ratio, share;        /* expected size, and how much of the bytes to code, in 65536ths */
+    uint32_t rate;                /* expected MB/s of raw bytes; `link` for raw */
+};
+
+/* Which of the lossless codecs in `rates` gets these bytes through a link of so many MB/s soonest, when what the cores cannot
+ * code in time goes raw.  A pure function of its arguments, from an integer-only sample of at most 64 groups of 256 values, 32 that are
+ * not all zero; less than a
+ * thirty-second is no gain.  Nothing is known beforehand of what zstd and lz4 make of bytes: they are never chosen. */
+GW_API void gw_codec_choose(const void *src, size_t len, enum gw_view view, uint32_t link, const struct gw_codec_rate *rates,
+                            size_t n, struct gw_codec_choice *choice_p);
+
 /* The name of the kernel set in use: "scalar", "avx2", ... */
 GW_API const char *gw_kern_name(void);
 
 /* From now on every thread uses the set of this name: "scalar", "avx2", "avx512"; NULL: the best that runs here.  All give the
  * same bytes.  GW_E_ARG: no such name; GW_E_NOSYS: not in this build, or not on this CPU. */
 GW_API gw_err gw_kern_select(const char *name);
+
+/* The kernel sets that this machine can run, best first; NULL ends the walk. */
+GW_API const char *gw_kern_name_at(size_t i);
 
 #ifdef __cplusplus
 }

@@ -38,6 +38,11 @@ static gw_err choose_codec(const struct gw_logger *log)
     if (strcmp(name, "auto") == 0)
         name = "group";
     gw_proc.codec = gw_codec_by_name(name);
+    if (gw_proc.codec == NULL && gw_codec_left_out(name)) {
+        gw_log(log, GW_LOG_ERROR, "gradwire: GRADWIRE_CODEC=%s: built without %s. Next: build with `make %s=1` where the library "
+               "is, or unset it for auto", name, name, strcmp(name, "lz4") == 0 ? "LZ4" : "ZSTD");
+        return GW_E_SETTING;
+    }
     if (gw_proc.codec == NULL) {
         gw_log(log, GW_LOG_ERROR, "gradwire: GRADWIRE_CODEC=%s is no codec of this build; auto, raw and group are. "
                "Next: correct it, or unset it for auto", name);

@@ -15,7 +15,7 @@ enum { HEAD = 4, REPEATED_BYTES = 4096 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static _Alignas(64) uint8_t ws[1 << 16];
+static _Alignas(64) uint8_t ws[2 << 20];
 
 static gw_err decode_with(const struct gw_kern *kern, const struct gw_codec *codec, unsigned view,
                           uint32_t count, const uint8_t *src, size_t size, uint8_t *dst, size_t n)

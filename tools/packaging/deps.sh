@@ -1,12 +1,12 @@
 #!/bin/sh
-# deps.sh build|check|ci: is everything there that the group needs?  Says what is missing and the line that installs it;
+# deps.sh build|check|optional|ci: is everything there that the group needs?  Says what is missing and the line that installs it;
 # runs that line itself where it may (root on Debian or Ubuntu, and DEPS is not "no").
 here=$(dirname "$0")
 group=${1:-build}
 cc=${CC:-cc}
 missing=
 while read -r g package probe; do
-    case "$g:$group" in '':* | '#'*) continue;; build:* | check:check | check:ci | ci:ci) ;; *) continue;; esac
+    case "$g:$group" in '':* | '#'*) continue;; build:* | check:check | check:ci | optional:optional | optional:ci | ci:ci) ;; *) continue;; esac
     case $probe in
     !*) command -v "${probe#!}" >/dev/null 2>&1 && continue;;
     /*) for path in $probe; do # a pattern: any release will do
