@@ -44,7 +44,7 @@ struct bench_data {
     bool cut;                  /* the file has more */
     enum gw_view view;
     unsigned width;            /* bytes of a value of this view */
-    float mean;                /* magnitude of its f32, 0 for other views */
+    float mean, most;          /* magnitudes of its f32, 0 for other views */
 };
 /* 0, or -1 and a line in why */
 int bench_data_read(struct bench_data *d, const struct bench_opts *o, const char *file, char *why, size_t why_size);

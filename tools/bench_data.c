@@ -82,7 +82,8 @@ static enum gw_view view_of(const struct bench_data *d, int type)
     return picked;
 }
 
-static float mean_of(const struct bench_data *d)
+/* Magnitudes of its f32: what twobit and levels are told. */
+static void measure(struct bench_data *d)
 {
     double sum = 0;
     size_t n = 0;
@@ -91,9 +92,9 @@ static float mean_of(const struct bench_data *d)
         float v;
         memcpy(&v, d->bytes + at, 4);
         if (isfinite(v))
-            sum += fabs((double)v), n++;
+            sum += fabs((double)v), n++, d->most = fmaxf(d->most, fabsf(v));
     }
-    return n > 0 ? (float)(sum / (double)n) : 0;
+    d->mean = n > 0 ? (float)(sum / (double)n) : 0;
 }
 
 /* The copies begin at whole values, so that a view fits all of them. */
@@ -130,7 +131,7 @@ static int load(struct bench_data *d, const struct bench_opts *o, int fd, char *
     d->len = (want / o->size + (want < o->size)) * o->size;
     d->view = view_of(d, o->type);
     d->width = d->view == GW_VIEW_BYTES ? 1 : d->view == GW_VIEW_F32 || d->view == GW_VIEW_F32_BF16 ? 4 : 2;
-    d->mean = mean_of(d);
+    measure(d);
     repeat(d);
     return 0;
 }

@@ -241,15 +241,17 @@ static void file_all(struct field *f, struct bench_row *row)
 
 /* ---- buffers and threads ---- */
 
-/* A codec that wants a magnitude and was told none, which shows in its bound, gets the mean of the file. */
+/* A codec that wants a magnitude and was told none, which shows in its bound, gets the file's. */
 static void coding_for(struct gw_coding *c, const struct bench_opts *o, const struct bench_data *d, const struct bench_rival *r)
 {
     *c = (struct gw_coding){.size = sizeof(*c), .view = (uint8_t)d->view};
     if (!bench_rival_lossy(r))
         return;
     c->view = GW_VIEW_F32, c->param = o->param;
+    if (r->codec->id == GW_CODEC_LEVELS)
+        c->bits = 8, c->ranks = 2;
     if (c->param == 0 && r->codec->bound(o->size, c) == 0)
-        memcpy(&c->param, &d->mean, sizeof(c->param));
+        memcpy(&c->param, r->codec->id == GW_CODEC_LEVELS ? &d->most : &d->mean, sizeof(c->param));
 }
 
 static int field_open(struct field *f, const struct bench_opts *o, const struct bench_data *d, const struct bench_rival *r,

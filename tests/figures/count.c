@@ -106,6 +106,8 @@ int main(int argc, char **argv)
     w.coding.view = (uint8_t)view;
     load(&w, argv[4]);
     make_view(&w, (enum gw_view)view);
+    if (w.codec->id == GW_CODEC_LEVELS || w.codec->id == GW_CODEC_TWOBIT)
+        w.coding.param = 127u << 23, w.coding.bits = 8, w.coding.ranks = 2; /* 1.0: instructions do not depend on it */
     gw_err err = encode_side(&w);
     if (err != GW_OK) {
         puts(err == GW_RAW ? "raw" : "refused");
