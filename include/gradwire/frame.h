@@ -46,7 +46,7 @@ GW_API gw_err gw_frame_encode(const struct gw_codec *codec, const struct gw_codi
 
 /* Decodes a whole frame into exactly dst_len bytes, from hostile bytes.  GW_E_CORRUPT (format), GW_E_CHECK (checksum),
  * GW_E_NOSYS (unknown codec).  Nothing outside [dst, dst+dst_len) is ever written; after a failure its contents are
- * undefined. */
+ * undefined.  ws: the frame may name any codec, so gw_codec_ws_max() bytes, 64-byte aligned. */
 GW_API gw_err gw_frame_decode(const void *in, size_t in_len, void *dst, size_t dst_len, void *ws);
 
 /* The same for f32 that are added: dst + scale * value.  The checksum is held against the coded bytes before the first

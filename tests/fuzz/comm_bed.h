@@ -52,7 +52,7 @@ static struct {
 static struct gw_comm *comm;
 static uint8_t arena[ARENA], shadow[ARENA];
 static uint8_t pattern[4][SEND_MAX]; /* zeros, floats, noise, flags */
-static _Alignas(64) uint8_t ws[1 << 16];
+static _Alignas(64) uint8_t ws[2 << 20];
 static struct gw_slab *slab;
 static volatile uint8_t sink;
 

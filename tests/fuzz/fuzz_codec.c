@@ -71,6 +71,7 @@ static void round_trip(const struct gw_codec *codec, unsigned view, const uint8_
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    gw_assert(gw_codec_ws_max() <= sizeof(ws));
     if (size < HEAD)
         return 0;
     const struct gw_codec *codec = gw_codec_by_id(data[0] & 15);

@@ -12,7 +12,7 @@ enum { MOST = 1 << 20 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static _Alignas(64) uint8_t ws[1 << 16];
+static _Alignas(64) uint8_t ws[2 << 20];
 
 /* Every kernel gives the same answer, and after GW_OK the same bytes. */
 static void decode(const uint8_t *data, size_t size, size_t n)
@@ -29,6 +29,7 @@ static void decode(const uint8_t *data, size_t size, size_t n)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    gw_assert(gw_codec_ws_max() <= sizeof(ws));
     struct gw_frame f;
     uint8_t again[GW_FRAME_BYTES];
     if (gw_frame_read(data, size, &f) != GW_OK) {

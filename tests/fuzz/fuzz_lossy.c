@@ -16,7 +16,7 @@ enum { HEAD = 12, REPEATED_BYTES = 4096, MOST = 1 << 16 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static _Alignas(64) uint8_t ws[1 << 16];
+static _Alignas(64) uint8_t ws[2 << 20];
 
 /* ---- foreign bytes ---- */
 
@@ -97,6 +97,7 @@ static void round_trip(struct trip *t, int with, int less)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    gw_assert(gw_codec_ws_max() <= sizeof(ws));
     if (size < HEAD || (data[0] & 15) > GW_CODEC_SIGN - GW_CODEC_BF16)
         return 0;
     unsigned id = GW_CODEC_BF16 + (data[0] & 15);

@@ -20,7 +20,7 @@
 
 enum { MOST = 40000 };
 static uint8_t src[MOST], coded[MOST + 4096];
-static _Alignas(64) uint8_t ws[1 << 16];
+static _Alignas(64) uint8_t ws[2 << 20];
 static uint64_t state = 1;
 
 static uint32_t chance(void)

@@ -39,7 +39,7 @@ static size_t below(size_t n)
 static struct fence in_fence, coded_fence, other_fence, out_fence, old_fence, new_fence;
 static struct fence *const fences[] = {&in_fence, &coded_fence, &other_fence, &out_fence, &old_fence, &new_fence};
 static uint8_t first_residual[MOST], first_out[MOST], damaged[ROOM];
-static _Alignas(64) uint8_t ws[1 << 16];
+static _Alignas(64) uint8_t ws[2 << 20];
 
 static int setup(void **s)
 {

@@ -21,7 +21,7 @@
 
 enum { MOST = 1 << 16, ROOM = 4 * MOST + 4096 };
 
-static _Alignas(64) uint8_t ws[1 << 16];
+static _Alignas(64) uint8_t ws[2 << 20];
 static float src[MOST], residual[MOST], out[MOST];
 static uint8_t coded[ROOM];
 static struct gw_coding c;

@@ -108,7 +108,7 @@ static unsigned nearest(const struct type *t, uint32_t bits)
 }
 
 static uint8_t src[4 * ROW], coded[4 * ROW], out[4 * ROW];
-static _Alignas(64) uint8_t ws[1 << 16];
+static _Alignas(64) uint8_t ws[2 << 20];
 
 static unsigned code_at(const struct type *t, size_t i)
 {

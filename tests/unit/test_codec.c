@@ -15,7 +15,7 @@
 
 enum { MOST = (4 << 20) + 1024 };
 
-static _Alignas(64) uint8_t ws[1 << 16];
+static _Alignas(64) uint8_t ws[2 << 20];
 static uint8_t src[MOST], coded[MOST], out[MOST];
 static const struct gw_codec *group;
 

@@ -15,7 +15,7 @@
 
 enum { MOST = 1 << 20, CODES = GW_BLOCK_GROUPS * GW_CODES_BYTES };
 
-static _Alignas(64) uint8_t ws[1 << 16];
+static _Alignas(64) uint8_t ws[2 << 20];
 static uint8_t src[MOST], coded[MOST + 1024], out[MOST];
 static uint8_t codes[CODES], back[CODES], room[2][GW_RANS_SLACK + 2 * GW_BLOCK_VALUES];
 static const struct gw_codec *entropy;

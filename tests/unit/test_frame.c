@@ -11,7 +11,7 @@
 #include <base/bytes.h>
 #include <gradwire/frame.h>
 
-static _Alignas(64) uint8_t ws[1 << 16];
+static _Alignas(64) uint8_t ws[2 << 20];
 
 static const struct gw_frame head = {.codec = 1,
                                      .view = 2,

@@ -15,7 +15,7 @@
 
 enum { MOST = 8 << 20, CHUNK = 1 << 20 };
 
-static _Alignas(64) uint8_t ws[1 << 16];
+static _Alignas(64) uint8_t ws[2 << 20];
 static uint8_t src[MOST], coded[MOST], out[MOST];
 
 static size_t load(const char *path, uint8_t *p)

@@ -19,7 +19,7 @@
 
 enum { ROOM = 2 * LOSSY_BYTES };
 
-static _Alignas(64) uint8_t ws[1 << 16];
+static _Alignas(64) uint8_t ws[2 << 20];
 static uint8_t in[ROOM], src[ROOM], frame[ROOM], out[ROOM];
 static float sum[LOSSY_BYTES / 4 + 1];
 

@@ -17,7 +17,7 @@
 
 enum { MOST = 1 << 16 };
 
-static _Alignas(64) uint8_t ws[1 << 16];
+static _Alignas(64) uint8_t ws[2 << 20];
 static uint8_t src[MOST], coded[2 * MOST], out[MOST];
 static size_t payload;
 static uint32_t groups;

@@ -111,7 +111,7 @@ static void no_workers_means_again(void **state)
 /* What a peer says is a message must come back as it was. */
 static void a_lossy_frame_is_refused(void **state)
 {
-    static _Alignas(64) uint8_t ws[1 << 16];
+    static _Alignas(64) uint8_t ws[2 << 20];
     static uint8_t src[1024], frame[2048], back[1024];
     struct gw_coding c = { .size = sizeof c, .view = GW_VIEW_F32 };
     struct gw_job dec = { .kind = GW_JOB_DECODE, .src = frame, .dst = back, .dst_cap = sizeof back };

@@ -15,7 +15,7 @@
 
 enum { MOST = 1 << 20 };
 
-static _Alignas(64) uint8_t ws[1 << 16];
+static _Alignas(64) uint8_t ws[2 << 20];
 static uint8_t src[MOST], coded[MOST + 1024], out[MOST];
 static const struct gw_codec *zero;
 static uint64_t state;
