@@ -50,6 +50,8 @@ see_tools  += $(if $(blosc_libs),-DGW_HAVE_BLOSC) $(if $(hts_libs),-DGW_HAVE_HTS
 
 ucx_cflags  := $(shell pkg-config --cflags ucx 2>/dev/null)
 ucx_libs    := $(or $(shell pkg-config --libs ucx 2>/dev/null),-lucp -luct -lucs -lucm)
+ibv_cflags  := $(shell pkg-config --cflags libibverbs 2>/dev/null)
+ibv_libs    := $(or $(shell pkg-config --libs libibverbs 2>/dev/null),-libverbs)
 json_libs   := $(or $(shell pkg-config --libs jansson 2>/dev/null),-ljansson)
 cmocka_libs := $(or $(shell pkg-config --libs cmocka 2>/dev/null),-lcmocka)
 
@@ -68,7 +70,8 @@ see_compress += $(if $(zstd_libs),-DGW_HAVE_ZSTD) $(if $(lz4_libs),-DGW_HAVE_LZ4
 
 src_compress  := $(filter-out compress/codec_zstd.c compress/codec_lz4.c,$(sort $(wildcard compress/*.c))) $(src_asked)
 src_module    := $(sort $(wildcard transport/ucx*.c))
-src_transport := $(filter-out $(src_module),$(sort $(wildcard transport/*.c)))
+src_verbs     := $(sort $(wildcard transport/verbs*.c))
+src_transport := $(filter-out $(src_module) $(src_verbs),$(sort $(wildcard transport/*.c)))
 src_core      := $(sort $(wildcard plugin/core/*.c))
 src_nccl      := $(sort $(wildcard plugin/nccl/*.c))
 src_tools     := $(sort $(wildcard tools/*.c))
@@ -84,13 +87,15 @@ src_aux       := $(sort $(wildcard tests/abi/plug_*.c))
 obj = $(patsubst %.c,$(O)/%.o,$(1))
 all_lib_objs := $(call obj,$(src_compress) $(src_transport) $(src_core))
 # The pure helpers that a lane module carries as hidden copies.
-module_objs  := $(call obj,$(src_module)) $(call obj,$(wildcard transport/place.c transport/advert.c))
+pure_objs    := $(call obj,$(wildcard transport/place.c transport/advert.c))
+module_objs  := $(call obj,$(src_module)) $(pure_objs)
 
 plugin_so := $(R)/libnccl-net-gradwire.so
 lib_so    := $(R)/libgradwire.so
 # The number grows when a program that was linked before would not work any more.
 soname    := libgradwire.so.0
 ucx_so    := $(R)/libgradwire-ucx.so
+verbs_so  := $(R)/libgradwire-verbs.so
 command   := $(R)/gradwire
 programs  := $(patsubst tests/%.c,$(R)/tests/%,$(src_tests))
 figures   := $(patsubst tests/%.c,$(R)/tests/%,$(src_figures))
@@ -107,14 +112,14 @@ endif
 
 .PHONY: all demo count check check-san check-phases check-nccl faults sim-rules fuzz fuzz-build analyze check-valgrind install uninstall clean help deps programs headers-alone exports
 .DELETE_ON_ERROR:
-all: deps $(plugin_so) $(lib_so) $(ucx_so) $(command)
+all: deps $(plugin_so) $(lib_so) $(ucx_so) $(verbs_so) $(command)
 
 deps:
 	@sh tools/packaging/deps.sh build
 
 # ---- compiling ------------------------------------------------------------------------------------------
 stamp := $(O)/flags
-flags := $(CC) $(CFLAGS) $(need) $(LDFLAGS) $(ldneed) $(ucx_cflags) $(see_compress) $(see_tools) $(src_asked) $(TEST)
+flags := $(CC) $(CFLAGS) $(need) $(LDFLAGS) $(ldneed) $(ucx_cflags) $(ibv_cflags) $(see_compress) $(see_tools) $(src_asked) $(TEST)
 $(shell mkdir -p $(O) && printf '%s\n' "$(subst ",\",$(flags))" | cmp -s - $(stamp) || printf '%s\n' "$(subst ",\",$(flags))" > $(stamp))
 
 define compile
@@ -129,7 +134,7 @@ isa_of = $(if $(filter %_avx2,$(1)),-mavx2 -mbmi -mbmi2)
 endif
 
 $(eval $(call compile,compress,$(see_compress)))
-$(eval $(call compile,transport,$(see_transport) $(ucx_cflags)))
+$(eval $(call compile,transport,$(see_transport) $(ucx_cflags) $(ibv_cflags)))
 $(eval $(call compile,plugin/core,$(see_core)))
 $(eval $(call compile,plugin/nccl,$(see_nccl)))
 $(eval $(call compile,tools,$(see_tools)))
@@ -156,6 +161,10 @@ $(ucx_so): $(module_objs) transport/module.map
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(so) -Wl,--version-script=transport/module.map $(filter %.o,$^) $(LDFLAGS) $(ldneed) $(ucx_libs) -o $@
+$(verbs_so): $(call obj,$(src_verbs)) $(pure_objs) transport/module.map
+	$(say) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(so) -Wl,--version-script=transport/module.map $(filter %.o,$^) $(LDFLAGS) $(ldneed) $(ibv_libs) -o $@
 $(command): $(call obj,$(src_tools)) $(sort $(all_lib_objs) $(call obj,$(src_optional)))
 	$(say) LD $@
 	@mkdir -p $(@D)
@@ -172,7 +181,7 @@ $(programs) $(figures): $(R)/tests/%: $(O)/tests/%.o $(R)/libgw.a $(with_optiona
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(CC) $< $(with_optional) $(R)/libgw.a $(LDFLAGS) $(ldneed) -rdynamic $(cmocka_libs) $(optional_libs) -ldl -lm -o $@
-$(replays): $(R)/tests/%: $(O)/tests/%.o $(O)/tests/fuzz/replay.o $(O)/transport/ucx_addr.o $(R)/libgw.a $(with_optional)
+$(replays): $(R)/tests/%: $(O)/tests/%.o $(O)/tests/fuzz/replay.o $(O)/transport/ucx_addr.o $(O)/transport/verbs_blob.o $(R)/libgw.a $(with_optional)
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(filter %.o,$^) $(R)/libgw.a $(LDFLAGS) $(ldneed) $(optional_libs) -ldl -lm -o $@
@@ -231,13 +240,13 @@ check-valgrind: check-deps all
 headers-alone:
 	@sh tests/headers-alone $(CC)
 exports: all
-	@ASKED="$(asked_libs)" sh tests/exports $(plugin_so) $(lib_so) $(ucx_so)
+	@ASKED="$(asked_libs)" sh tests/exports $(plugin_so) $(lib_so) $(ucx_so) $(verbs_so)
 
 # ---- installing -----------------------------------------------------------------------------------------
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(PREFIX)/include/gradwire
 	install -m 755 $(command) $(DESTDIR)$(PREFIX)/bin/gradwire
-	install -m 755 $(plugin_so) $(ucx_so) $(DESTDIR)$(LIBDIR)/
+	install -m 755 $(plugin_so) $(ucx_so) $(verbs_so) $(DESTDIR)$(LIBDIR)/
 	install -m 755 $(lib_so) $(DESTDIR)$(LIBDIR)/libgradwire.so.$(VERSION)
 	ln -sf libgradwire.so.$(VERSION) $(DESTDIR)$(LIBDIR)/$(soname)
 	ln -sf $(soname) $(DESTDIR)$(LIBDIR)/libgradwire.so
@@ -246,13 +255,13 @@ install: all
 	@[ -n "$(DESTDIR)" ] || ldconfig 2>/dev/null || echo 'run ldconfig as root, or name $(LIBDIR) in LD_LIBRARY_PATH'
 uninstall:
 	rm -f $(DESTDIR)$(PREFIX)/bin/gradwire $(DESTDIR)$(LIBDIR)/pkgconfig/gradwire.pc
-	rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,$(notdir $(plugin_so) $(lib_so) $(ucx_so)) $(soname) libgradwire.so.$(VERSION))
+	rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,$(notdir $(plugin_so) $(lib_so) $(ucx_so) $(verbs_so)) $(soname) libgradwire.so.$(VERSION))
 	rm -rf $(DESTDIR)$(PREFIX)/include/gradwire
 clean:
 	rm -rf $(B)
 
 help:
-	@echo 'make                      build/gradwire, build/libnccl-net-gradwire.so, build/libgradwire.so, build/libgradwire-ucx.so'
+	@echo 'make                      build/gradwire, build/libnccl-net-gradwire.so, build/libgradwire.so, build/libgradwire-ucx.so, -verbs.so'
 	@echo 'make demo                 real gradients between two ranks on this machine'
 	@echo 'make check                the tests (SAN=address,undefined or SAN=thread: under a sanitizer; ONLY=words: some of them)'
 	@echo 'make sim-rules            the simulator without one rule of the protocol after the other'

@@ -30,7 +30,7 @@ enum gw_lane_caps {
     GW_LANE_DMABUF = 32
 };
 
-enum { GW_BLOB_MAX = 1024, GW_KEYS_MAX = 2 };
+enum { GW_BLOB_MAX = 1024, GW_KEYS_MAX = 2, GW_GID_CHOSEN = 256 };
 
 struct gw_blob {
     uint32_t len;
@@ -54,6 +54,10 @@ struct gw_lane_conf {
     uint32_t inline_max;   /* a wish */
     uint32_t queue_depth;  /* puts that may be outstanding; a put beyond answers GW_AGAIN */
     uint8_t paths;         /* wish; gw_lane.paths says what came of it */
+    const char *hca;       /* verbs: the device, "mlx5_0" */
+    uint8_t hca_port;
+    uint8_t ib_timeout, ib_retry, ib_tc, ib_sl;
+    uint16_t gid_index;    /* GW_GID_CHOSEN: the lane chooses */
 };
 
 /* Registered memory.  key[] is what travels in an offer (verbs: rkey of each device; others 0). */
@@ -153,7 +157,7 @@ struct gw_lane_module {
     void (*own)(void);
 };
 
-#define GW_LANE_BUILD GW_VERSION "/1"
+#define GW_LANE_BUILD GW_VERSION "/2"
 
 extern const struct gw_lane_ops gw_loop_ops; /* loop.c */
 
