@@ -52,7 +52,7 @@ struct perf_session {
     uint64_t size_max;
 };
 
-enum perf_lane { PERF_LANE_ANY, PERF_LANE_TCP, PERF_LANE_SHM };
+enum perf_lane { PERF_LANE_ANY, PERF_LANE_TCP, PERF_LANE_SHM, PERF_LANE_VERBS };
 enum perf_gen { PERF_GEN_F32, PERF_GEN_BF16, PERF_GEN_F16, PERF_GEN_BYTES, PERF_GEN_FILE };
 enum perf_mode { PERF_LOCAL, PERF_SERVE, PERF_CLIENT, PERF_RING };
 

@@ -37,7 +37,7 @@ const char perf_help[] =
     "  --codec A,B          rows for each of auto, raw, group, through GRADWIRE_CODEC (default: as\n"
     "                       it is set)\n"
     "  --policy P           auto, always or never, through GRADWIRE_POLICY\n"
-    "  --lane L             tcp or shm, through GRADWIRE_UCX_TLS\n"
+    "  --lane L             tcp or shm, through GRADWIRE_UCX_TLS; verbs, through GRADWIRE_LANE\n"
     "  --plugin PATH        any net plugin (default: libnccl-net-gradwire.so beside this\n"
     "                       program, then by name)\n"
     "  --net-version V      its table v6 to v12 (default: the newest it has)\n"

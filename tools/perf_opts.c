@@ -291,7 +291,7 @@ static int take_what(struct perf_opts *o, int opt, char *arg, int *modes)
 
 static int take_how(struct perf_opts *o, int opt, char *arg)
 {
-    static const char *const lanes[] = {"any", "tcp", "shm", NULL};
+    static const char *const lanes[] = {"any", "tcp", "shm", "verbs", NULL};
     static const char *const policies[] = {"auto", "always", "never", NULL};
     uint64_t v;
     int at;

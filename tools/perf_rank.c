@@ -149,7 +149,9 @@ static void environment(struct rank *r)
         setenv("GRADWIRE_CODEC", r->session->codec, 1);
     if (r->session->policy[0] != '\0')
         setenv("GRADWIRE_POLICY", r->session->policy, 1);
-    if (o->lane != PERF_LANE_ANY)
+    if (o->lane == PERF_LANE_VERBS)
+        setenv("GRADWIRE_LANE", "verbs", 1);
+    else if (o->lane != PERF_LANE_ANY)
         setenv("GRADWIRE_UCX_TLS", o->lane == PERF_LANE_TCP ? "tcp" : "posix", 1);
     setenv("GRADWIRE_LOG", "nccl", 0); /* its warnings come to host_log and end in our one line */
     int fd = memfd_create("gradwire-stat", MFD_CLOEXEC | MFD_ALLOW_SEALING);

@@ -65,7 +65,7 @@ static gw_err pick_gid(struct gw_verbs_dev *d, struct gw_verbs_blob *b, char *wh
     int worth = 0;
 
     for (ssize_t i = 0; i < n; i++) {
-        int w = all[i].port_num != d->port ? 0 : d->gid_wish >= 0 ? (int)all[i].gid_index == d->gid_wish : gid_worth(&all[i], ifindex);
+        int w = all[i].port_num != d->port || all[i].gid_index > UINT8_MAX ? 0 : d->gid_wish >= 0 ? (int)all[i].gid_index == d->gid_wish : gid_worth(&all[i], ifindex);
         if (w > worth)
             worth = w, best = &all[i];
     }

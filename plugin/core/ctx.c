@@ -58,35 +58,6 @@ static gw_err choose_codec(const struct gw_logger *log)
     return GW_OK;
 }
 
-static gw_err find_devices(const struct gw_logger *log)
-{
-    char skipped[1024] = "";
-    struct gw_netdev *list = NULL;
-    int n = 0;
-    gw_err err = gw_netdev_list(gw_proc.conf.ifname, getenv("NCCL_SOCKET_IFNAME"), "/sys", &list, &n, skipped,
-                                sizeof skipped);
-
-    if (err != GW_OK || n == 0) {
-        gw_log(log, GW_LOG_ERROR, "gradwire: no usable network interface (%s). Next: bring one up with an address, or name "
-               "one with GRADWIRE_IFNAME", skipped[0] ? skipped : gw_err_text(err));
-        return err == GW_OK ? GW_E_DEVICE : err;
-    }
-    if (skipped[0])
-        gw_log(log, GW_LOG_INFO, "gradwire: interfaces left out: %s", skipped);
-    gw_proc.dev = calloc((size_t)n, sizeof *gw_proc.dev);
-    if (gw_proc.dev == NULL) {
-        gw_netdev_free(list, n);
-        return GW_E_NOMEM;
-    }
-    for (int i = 0; i < n; i++) {
-        gw_proc.dev[i].net = list[i];
-        list[i].pci_path = NULL; /* ours now */
-    }
-    gw_proc.devs = n;
-    gw_netdev_free(list, n);
-    return GW_OK;
-}
-
 /* A worker on the only CPU that the host's thread has would take turns with it: coding then happens inline. */
 static unsigned worker_count(const struct gw_logger *log)
 {
@@ -136,11 +107,13 @@ static gw_err load(const struct gw_logger *log)
         err = choose_kernel(log);
     if (err == GW_OK)
         err = choose_codec(log);
+    if (err == GW_OK)
+        gw_proc_obey(&gw_proc.conf, log);
     /* found missing here the host hears of it at init, and not at its first collective */
     if (err == GW_OK)
         err = gw_lane_module(module_name(), log, &gw_proc.ops);
     if (err == GW_OK)
-        err = find_devices(log);
+        err = gw_proc_find(log);
     if (err != GW_OK)
         return err;
     if (gethostname(gw_proc.host, sizeof gw_proc.host - 1) != 0 || gw_proc.host[0] == 0)
@@ -211,9 +184,14 @@ static gw_err open_lane(struct gw_dev *d, const struct gw_logger *log)
     struct gw_host host = { .size = sizeof host, .log = &d->lane_log, .now_ns = gw_now_ns };
     struct gw_lane_conf conf = { .size = sizeof conf, .ifname = d->net.name, .port_lo = gw_proc.conf.port_lo,
                                  .port_hi = gw_proc.conf.port_hi, .queue_depth = 512, .paths = 1,
+                                 .hca = d->hca.name, .hca_port = d->hca.port, .gid_index = (uint16_t)gw_proc.conf.gid_index,
+                                 .ib_timeout = (uint8_t)gw_proc.conf.ib_timeout, .ib_retry = (uint8_t)gw_proc.conf.ib_retry,
+                                 .ib_tc = (uint8_t)gw_proc.conf.ib_tc, .ib_sl = (uint8_t)gw_proc.conf.ib_sl,
                                  .transport = gw_proc.conf.ucx_tls[0] ? gw_proc.conf.ucx_tls : NULL };
     gw_err err = gw_proc_descriptors(log, "open", GW_FDS_DEVICE);
 
+    if (d->hca.name[0])
+        conf.ifname = d->hca.netdev;
     if (err != GW_OK)
         return err;
     d->ops = gw_proc.ops;
@@ -252,8 +230,10 @@ gw_err gw_proc_descriptors(const struct gw_logger *log, const char *op, int want
 static void say_not_opened(const struct gw_dev *d, gw_err err, const struct gw_logger *log)
 {
     gw_log(log, GW_LOG_ERROR, "gradwire " GW_VERSION " %s: op=open local=\"%s pid %d %s\": the lane cannot be opened: %s. "
-           "Next: unset GRADWIRE_UCX_TLS, or make it tcp or posix; choose the interface with GRADWIRE_IFNAME",
-           gw_err_name(err), gw_proc.host, (int)getpid(), d->net.name, lane_words[0] ? lane_words : gw_err_text(err));
+           "Next: %s", gw_err_name(err), gw_proc.host, (int)getpid(), d->net.name,
+           lane_words[0] ? lane_words : gw_err_text(err),
+           d->hca.name[0] ? "see ibv_devinfo; choose the port with GRADWIRE_HCA; GRADWIRE_LANE=ucx needs no RDMA device"
+                          : "unset GRADWIRE_UCX_TLS, or make it tcp or posix; choose the interface with GRADWIRE_IFNAME");
 }
 
 gw_err gw_proc_device(int dev, const struct gw_logger *log, struct gw_dev **dev_p)
@@ -359,7 +339,8 @@ gw_err gw_device(const struct gw_ctx *ctx, int dev, struct gw_device *out)
         return GW_E_ARG;
     net = &gw_proc.dev[dev].net;
     *out = (struct gw_device){ .name = net->name, .pci_path = net->pci_path, .guid = net->guid,
-                               .speed_mbps = net->speed_mbps, .port = 1 };
+                               .speed_mbps = net->speed_mbps,
+                               .port = gw_proc.dev[dev].hca.name[0] ? gw_proc.dev[dev].hca.port : 1 };
     return GW_OK;
 }
 

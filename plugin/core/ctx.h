@@ -7,6 +7,7 @@
 
 #include <control.h>
 #include <gradwire/gradwire.h>
+#include <hca.h>
 #include <lane.h>
 #include <netdev.h>
 #include <slab.h>
@@ -21,7 +22,8 @@ enum { GW_FDS_COMM = 12, GW_FDS_DEVICE = 24, GW_FDS_DOOR = 4, GW_FDS_MAX = 32 };
 /* A device of the process.  The lane and the staging are opened with the first connection: UCX costs milliseconds and file
  * descriptors, and many processes only ask for the list. */
 struct gw_dev {
-    struct gw_netdev net;
+    struct gw_netdev net; /* where the control connections go; of a verbs lane the name is the port's */
+    struct gw_hca hca;    /* verbs: the port; else without a name */
     const struct gw_lane_ops *ops;
     void *lane_dev;
     struct gw_slab *slab;
@@ -56,6 +58,11 @@ void gw_proc_leave(void);                          /* the last one takes them do
 /* GW_E_SYS after one line where fewer than `want` descriptors can still be opened: libraries below us abort on it. */
 gw_err gw_proc_descriptors(const struct gw_logger *log, const char *op, int want);
 gw_err gw_proc_device(int dev, const struct gw_logger *log, struct gw_dev **dev_p); /* with its lane open */
+
+/* ports.c: what devices there are, for the lane that was chosen.  One line says why there is none. */
+gw_err gw_proc_find(const struct gw_logger *log);
+/* NCCL's own settings for a cluster's fabric, where ours are unset. */
+void gw_proc_obey(struct gw_conf *conf, const struct gw_logger *log);
 
 /* What a lane said first since this was cleared on this thread: why it cannot be opened, for the one line about it. */
 char *gw_lane_words(void);
