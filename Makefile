@@ -110,7 +110,7 @@ say = @printf '  %-5s %s\n'
 Q := @
 endif
 
-.PHONY: all demo count check check-san check-phases check-nccl faults sim-rules fuzz fuzz-build analyze check-valgrind install uninstall clean help deps programs headers-alone exports
+.PHONY: all demo count check check-san check-phases check-nccl check-rdma faults sim-rules fuzz fuzz-build analyze check-valgrind install uninstall clean help deps programs headers-alone exports
 .DELETE_ON_ERROR:
 all: deps $(plugin_so) $(lib_so) $(ucx_so) $(verbs_so) $(command)
 
@@ -177,10 +177,14 @@ $(R)/libgw.a: $(all_lib_objs) $(call obj,$(src_nccl) $(src_testlib) $(wildcard t
 	$(Q)ar crs $@ $^
 # An archive gives nothing for a weak name: the objects stand by themselves.
 with_optional := $(call obj,$(filter-out $(src_asked),$(src_optional)))
-$(programs) $(figures): $(R)/tests/%: $(O)/tests/%.o $(R)/libgw.a $(with_optional)
+$(filter-out %/test_verbs,$(programs)) $(figures): $(R)/tests/%: $(O)/tests/%.o $(R)/libgw.a $(with_optional)
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(CC) $< $(with_optional) $(R)/libgw.a $(LDFLAGS) $(ldneed) -rdynamic $(cmocka_libs) $(optional_libs) -ldl -lm -o $@
+$(R)/tests/unit/test_verbs: $(R)/tests/%: $(O)/tests/%.o $(call obj,$(src_verbs)) $(R)/libgw.a
+	$(say) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(filter %.o,$^) $(R)/libgw.a $(LDFLAGS) $(ldneed) $(ibv_libs) $(cmocka_libs) -ldl -lm -o $@
 $(replays): $(R)/tests/%: $(O)/tests/%.o $(O)/tests/fuzz/replay.o $(O)/transport/ucx_addr.o $(O)/transport/verbs_blob.o $(R)/libgw.a $(with_optional)
 	$(say) LD $@
 	@mkdir -p $(@D)
@@ -211,6 +215,10 @@ check-phases: check-deps
 check-nccl: all
 	@B=$(R) CC="$(CC)" SAN=$(SAN) NCCL_HOME="$(NCCL_HOME)" CUDA_HOME="$(CUDA_HOME)" NCCL_RIG="$(NCCL_RIG)" ONLY="$(ONLY)" \
 	    sh tests/nccl/run || [ $$? = 77 ]
+# The verbs lane on real verbs: a virtual machine with software devices (tests/rdma/README.md).
+check-rdma: check-deps all
+	+@$(MAKE) --no-print-directory $(addprefix $(R)/tests/,e2e/e2e_comm e2e/e2e_kill abi/abi_data)
+	@B=$(R) ONLY="$(ONLY)" sh tests/rdma/run || [ $$? = 77 ]
 # What each side prints for each fault: a table to be read (tests/faults/README.md).
 faults: check-deps all
 	+@$(MAKE) --no-print-directory $(B)/tests/faults/fault_rank $(B)/tests/abi/plug_tcp8.so
@@ -267,6 +275,7 @@ help:
 	@echo 'make sim-rules            the simulator without one rule of the protocol after the other'
 	@echo 'make check-phases         a rank killed and stopped at each named phase of the wire protocol (ONLY="stop bye": some)'
 	@echo 'make check-nccl           the real NCCL over the plugin: NCCL_HOME=dir [CUDA_HOME=dir] [NCCL_RIG=dir] (tests/nccl/README.md)'
+	@echo 'make check-rdma           the verbs lane in a virtual machine with software RDMA devices (ONLY="perf cut": some)'
 	@echo 'make faults               what both sides print for each fault, as a table'
 	@echo 'make count                instructions per 256 values of each codec, view and kernel set (valgrind; ONLY="group avx2": some)'
 	@echo 'make fuzz                 every fuzz target for FUZZ_SECONDS=10 (needs clang)'

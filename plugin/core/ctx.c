@@ -94,6 +94,8 @@ static gw_err load(const struct gw_logger *log)
 {
     gw_err err = gw_conf_load(&gw_proc.conf, log);
 
+    if (gethostname(gw_proc.host, sizeof gw_proc.host - 1) != 0 || gw_proc.host[0] == 0)
+        strcpy(gw_proc.host, "unknown");
     if (err == GW_OK && gw_proc.conf.lane == GW_CONF_LANE_LOOP) {
         gw_log(log, GW_LOG_ERROR, "gradwire: GRADWIRE_LANE=loop lives inside one process and is for tests. Next: unset it");
         err = GW_E_SETTING;
@@ -116,8 +118,6 @@ static gw_err load(const struct gw_logger *log)
         err = gw_proc_find(log);
     if (err != GW_OK)
         return err;
-    if (gethostname(gw_proc.host, sizeof gw_proc.host - 1) != 0 || gw_proc.host[0] == 0)
-        strcpy(gw_proc.host, "unknown");
     gw_stat_open(log, gw_proc.codec ? gw_proc.codec->name : "raw", policy_name[gw_proc.conf.policy]);
     return gw_work_open(worker_count(log));
 }
