@@ -74,10 +74,9 @@ struct gw_verbs_lane {
     int failed_said;
     uint32_t flushed; /* errors after the first */
 
-    /* receiver: how often each slot was granted anything */
-    uint32_t grant_seq[GW_SLOTS];
-    /* sender: the next offer's number, what was seen of grants, slots whose offer lends pieces */
-    uint32_t next_offer, seen_seq[GW_SLOTS], lends;
+    uint32_t grants[GW_SLOTS]; /* how often each slot was granted anything: written, or seen */
+    /* sender: the next offer's number, slots whose offer lends pieces */
+    uint32_t next_offer, lends;
     uint64_t torn_ns; /* since when the next offer agrees in its numbers and not in its sum */
     uint8_t msg[GW_VERBS_MSGS][GW_MSG_MAX];
 };

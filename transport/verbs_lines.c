@@ -2,17 +2,14 @@
  *
  * A write may be seen half done.  So everything is copied out first and judged afterwards: an offer by the numbers of its lines
  * and its own sum, a grant by the line that it stands in, which has a running number and a sum. */
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include "verbs.h"
 
-#include <string.h>
+#include <endian.h>
 
 #include <base/bytes.h>
 #include <base/check.h>
 
-enum { AT_CHECK = GW_LINE - 8, AT_SEQ = GW_LINE - 4, AT_NUMBER = GW_LINE - 4 };
+enum { AT_NUMBER = GW_LINE - 4, AT_COUNT = GW_LINE - 4 };
 
 /* How long the peer may take for the lines of one write. */
 #define TORN_NS 1000000000ull
@@ -32,14 +29,12 @@ static gw_err write_offer(struct gw_verbs_lane *l, const uint8_t *msg, uint32_t 
                           (struct gw_verbs_sent){ 0 });
 }
 
-static gw_err write_grant(struct gw_verbs_lane *l, const uint8_t *msg, uint32_t len)
+static gw_err write_grant(struct gw_verbs_lane *l, const uint8_t *msg)
 {
-    uint32_t slot = gw_get32(msg + 4) % GW_SLOTS, seq = ++l->grant_seq[slot];
-    uint8_t line[GW_LINE] = { 0 };
+    uint32_t slot = gw_get32(msg + 4) % GW_SLOTS;
+    uint8_t line[GW_LINE];
 
-    memcpy(line, msg, len);
-    gw_put32(line + AT_CHECK, XXH32(line, AT_CHECK, seq));
-    gw_put32(line + AT_SEQ, seq);
+    gw_verbs_grant_write(line, msg, ++l->grants[slot]);
     return gw_verbs_write(l, 0, line, GW_LINE, NULL, l->theirs.inbox + GW_VERBS_GRANTS + slot * GW_LINE, l->theirs.inbox_key, NULL,
                           0, (struct gw_verbs_sent){ 0 });
 }
@@ -72,7 +67,7 @@ gw_err gw_verbs_msg(struct gw_lane *lane, const void *msg, uint32_t len)
         return GW_AGAIN;
     for (uint32_t left = len, part; left > 0 && err == GW_OK; at += part, left -= part) {
         gw_msg_next(at, left, &kind, &part);
-        err = kind == GW_MSG_OFFER ? write_offer(l, at, part) : write_grant(l, at, part);
+        err = kind == GW_MSG_OFFER ? write_offer(l, at, part) : write_grant(l, at);
         lane->wire_tx += part;
     }
     /* nothing may be taken in part */
@@ -125,14 +120,11 @@ static uint32_t next_grant(struct gw_verbs_lane *l, uint32_t slot, uint8_t *msg)
     const uint8_t *place = l->inbox + GW_VERBS_GRANTS + slot * GW_LINE;
     uint8_t line[GW_LINE];
 
-    if (load(place + AT_SEQ) == l->seen_seq[slot])
+    if (load(place + AT_COUNT) == l->grants[slot])
         return 0;
     gw_copy_once(line, place, sizeof line);
-    if (gw_get32(line + AT_CHECK) != XXH32(line, AT_CHECK, gw_get32(line + AT_SEQ)))
-        return 0; /* seen half written: it is whole at another look */
-    l->seen_seq[slot] = gw_get32(line + AT_SEQ);
-    memcpy(msg, line, GW_GRANT_BYTES);
-    return GW_GRANT_BYTES;
+    /* seen half written it is whole at another look */
+    return gw_verbs_grant_read(line, msg, &l->grants[slot]) == GW_OK ? GW_GRANT_BYTES : 0;
 }
 
 static int say(struct gw_verbs_lane *l, int n, uint32_t len, struct gw_event *ev)

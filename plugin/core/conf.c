@@ -39,6 +39,8 @@ static const struct gw_setting table[] = {
     {"IB_TC", GW_KIND_NUMBER, AT(ib_tc), 0, 255, 1, {NULL}, "0",
      "Traffic class of RDMA packets, the IP header's byte on RoCE; unset: NCCL_IB_TC."},
     {"IB_SL", GW_KIND_NUMBER, AT(ib_sl), 0, 15, 1, {NULL}, "0", "Service level of RDMA packets; unset: NCCL_IB_SL."},
+    {"IB_QPS", GW_KIND_NUMBER, AT(ib_qps), 1, 4, 1, {NULL}, "1",
+     "Queue pairs of a connection, for networks that spread flows over their links; the same on both ends."},
     {"CODEC", GW_KIND_TEXT, AT(codec), 0, 0, 0, {NULL}, "auto",
      "auto: lossless, where it pays; raw: nothing is ever coded; or a codec by its name."},
     {"POLICY", GW_KIND_CHOICE, AT(policy), 0, 0, 0, {"auto", "always", "never"}, "auto",

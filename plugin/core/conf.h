@@ -21,7 +21,7 @@ enum gw_conf_log { GW_CONF_LOG_BOTH = 0, GW_CONF_LOG_NCCL };
 /* Where a value was found; a higher one wins. */
 enum gw_conf_source { GW_CONF_DEFAULT = 0, GW_CONF_SYSTEM, GW_CONF_USER, GW_CONF_ENV };
 
-enum { GW_CONF_SETTINGS = 27, GW_CONF_FILE_MAX = 1 << 16 };
+enum { GW_CONF_SETTINGS = 28, GW_CONF_FILE_MAX = 1 << 16 };
 
 struct gw_conf {
     uint32_t lane, policy, kernel, gdr, log; /* the enums above */
@@ -34,7 +34,7 @@ struct gw_conf {
     uint64_t slab_bytes, window_bytes; /* window 0: measured */
     uint16_t port_lo, port_hi;         /* 0: any */
     uint32_t gid_index;                /* 256: chosen */
-    uint32_t ib_timeout, ib_retry, ib_tc, ib_sl;
+    uint32_t ib_timeout, ib_retry, ib_tc, ib_sl, ib_qps;
     uint32_t peer_timeout_ms, stall_warn_ms, stall_timeout_ms; /* 0: never */
     uint32_t connect_timeout_ms, connect_retries;
 

@@ -183,7 +183,7 @@ static gw_err open_lane(struct gw_dev *d, const struct gw_logger *log)
 {
     struct gw_host host = { .size = sizeof host, .log = &d->lane_log, .now_ns = gw_now_ns };
     struct gw_lane_conf conf = { .size = sizeof conf, .ifname = d->net.name, .port_lo = gw_proc.conf.port_lo,
-                                 .port_hi = gw_proc.conf.port_hi, .queue_depth = 512, .paths = 1,
+                                 .port_hi = gw_proc.conf.port_hi, .queue_depth = 512, .paths = (uint8_t)gw_proc.conf.ib_qps,
                                  .hca = d->hca.name, .hca_port = d->hca.port, .gid_index = (uint16_t)gw_proc.conf.gid_index,
                                  .ib_timeout = (uint8_t)gw_proc.conf.ib_timeout, .ib_retry = (uint8_t)gw_proc.conf.ib_retry,
                                  .ib_tc = (uint8_t)gw_proc.conf.ib_tc, .ib_sl = (uint8_t)gw_proc.conf.ib_sl,
