@@ -167,8 +167,8 @@ static void close_dev(void *dev)
 
     if (d == NULL)
         return;
-    if (d->pd != NULL)
-        ibv_dealloc_pd(d->pd);
+    if (d->pd != NULL && ibv_dealloc_pd(d->pd) != 0)
+        gw_verbs_log(d, GW_LOG_WARN, "verbs: %s is closed with something of it still in use, please report it", d->name);
     if (d->ctx != NULL)
         ibv_close_device(d->ctx);
     free(d);

@@ -132,6 +132,9 @@ static const char *next_thing(const struct gw_comm *comm, gw_err err)
     case GW_E_TOLD:
         return "the rank that it names printed the cause";
     case GW_E_LANE:
+        if (comm->is.lane != NULL && strncmp(comm->is.lane->name, "verbs", 5) == 0)
+            return "see the link and its errors on both hosts (ibv_devinfo, rdma statistic), and that both addresses are of one "
+                   "fabric (GRADWIRE_HCA, GRADWIRE_GID_INDEX); GRADWIRE_IB_TIMEOUT and GRADWIRE_IB_RETRY set how long is tried";
         return "check the interface and the route between the two hosts (GRADWIRE_IFNAME), and that no firewall closes the lane's "
                "own ports (GRADWIRE_PORTS sets them too)";
     default:

@@ -217,6 +217,9 @@ static const char *what_next(const struct gw_pending *p, gw_err err)
         return "give both hosts the same gradwire and the same settings";
     if (err == GW_E_SYS || err == GW_E_LIMIT || err == GW_E_NOMEM)
         return "raise the limit of open files and of threads (ulimit -n, -u)";
+    if (err == GW_E_LANE && p->dev->hca.name[0])
+        return "see that both ports are of one fabric and reach each other (ibv_devinfo; GRADWIRE_HCA and GRADWIRE_GID_INDEX choose "
+               "them); GRADWIRE_LANE=ucx needs no RDMA device";
     if (err == GW_E_LANE)
         return "give both hosts the same GRADWIRE_UCX_TLS, interfaces that reach each other (GRADWIRE_IFNAME), and no firewall "
                "between on UCX's ports (GRADWIRE_PORTS sets them too)";
