@@ -1,6 +1,7 @@
 /* verbs.h - the inside of the verbs lane, known to verbs_*.c alone.
  *
  * verbs_dev.c opens a port and registers memory, verbs_conn.c makes, joins and ends lanes, verbs_data.c posts and polls,
+ * verbs_event.c hears what devices say of themselves,
  * verbs_lines.c writes offers and grants into the sender's memory and reads them there.  A lane is one reliable connection
  * (queue pair) for each path and one completion queue.
  *
@@ -39,6 +40,10 @@ struct gw_verbs_dev {
     int gid_wish; /* -1: chosen */
     uint32_t depth;
     _Atomic uint64_t registered; /* bytes, for the line that says there is no room for more */
+    struct gw_verbs_dev *next; /* of the watched ones */
+    uint8_t watched, port_down;
+    uint64_t down_ns;
+    _Atomic int fatal;
 };
 
 /* What a work request was, until its completion: they complete in order. */
@@ -72,6 +77,7 @@ struct gw_verbs_lane {
     uint8_t is_recv, up, said_ready, down;
     gw_err failed;
     int failed_said;
+    _Atomic int event; /* of a queue pair that died: enum ibv_event_type */
     uint32_t flushed; /* errors after the first */
 
     uint32_t grants[GW_SLOTS]; /* how often each slot was granted anything: written, or seen */
@@ -107,6 +113,11 @@ gw_err gw_verbs_put(struct gw_lane *lane, const struct gw_put *put);
 int gw_verbs_poll(struct gw_lane *lane, struct gw_event *ev, int max);
 int gw_verbs_reap(struct gw_verbs_lane *l, struct gw_event *ev, int max);
 void gw_verbs_fail(struct gw_verbs_lane *l, gw_err err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* verbs_event.c: off the message path; unwatch before anything of the device is closed. */
+gw_err gw_verbs_watch(struct gw_verbs_dev *d);
+void gw_verbs_unwatch(struct gw_verbs_dev *d);
+void gw_verbs_event(struct gw_verbs_dev *d, const struct ibv_async_event *e);
 
 /* verbs_lines.c */
 gw_err gw_verbs_msg(struct gw_lane *lane, const void *msg, uint32_t len);

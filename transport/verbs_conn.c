@@ -82,6 +82,7 @@ static struct ibv_qp *create_qp(struct gw_verbs_lane *l, uint32_t *inline_p)
 
     for (size_t i = 0; i < GW_LEN(sizes) && qp == NULL; i++) {
         struct ibv_qp_init_attr attr = {
+            .qp_context = l,
             .send_cq = l->cq,
             .recv_cq = l->cq,
             .cap = { .max_send_wr = l->ring_size, .max_recv_wr = l->is_recv ? GW_VERBS_RECVS : 1, .max_send_sge = 1,

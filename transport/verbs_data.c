@@ -273,6 +273,16 @@ static int tell_sent(struct gw_verbs_lane *l, struct gw_event *ev, int max)
     return n;
 }
 
+/* A device that died completes nothing any more, and no retry ever ends. */
+static void died(struct gw_verbs_lane *l)
+{
+    if (l->dev->fatal)
+        gw_verbs_fail(l, GW_E_LANE, "%s:%u has failed as a whole", l->mine.device, l->mine.port);
+    else
+        gw_verbs_fail(l, GW_E_LANE, "%s:%u says of our queue pair %u to %s:%u: %s", l->mine.device, l->mine.port, l->mine.qpn[0],
+                      l->theirs.device, l->theirs.port, ibv_event_type_str((enum ibv_event_type)l->event));
+}
+
 int gw_verbs_poll(struct gw_lane *lane, struct gw_event *ev, int max)
 {
     struct gw_verbs_lane *l = (struct gw_verbs_lane *)lane;
@@ -280,6 +290,8 @@ int gw_verbs_poll(struct gw_lane *lane, struct gw_event *ev, int max)
 
     if (!l->up || l->down)
         return 0;
+    if (l->failed == GW_OK && (l->event | l->dev->fatal))
+        died(l);
     if (l->failed == GW_OK) {
         if (!l->is_recv)
             n += gw_verbs_lines(l, ev, max);

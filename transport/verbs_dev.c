@@ -167,6 +167,7 @@ static void close_dev(void *dev)
 
     if (d == NULL)
         return;
+    gw_verbs_unwatch(d);
     if (d->pd != NULL && ibv_dealloc_pd(d->pd) != 0)
         gw_verbs_log(d, GW_LOG_WARN, "verbs: %s is closed with something of it still in use, please report it", d->name);
     if (d->ctx != NULL)
@@ -191,6 +192,11 @@ static gw_err open_port(struct gw_verbs_dev *d)
     err = gw_verbs_address(d, &probe, why, sizeof why);
     if (err != GW_OK) {
         gw_verbs_log(d, GW_LOG_WARN, "verbs: %s", why);
+        return err;
+    }
+    err = gw_verbs_watch(d);
+    if (err != GW_OK) {
+        gw_verbs_log(d, GW_LOG_WARN, "verbs: no thread for the events of %s: %s", d->name, strerror(errno));
         return err;
     }
     gw_verbs_gid_text(&probe, gid);

@@ -10,6 +10,7 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <stdio.h>
 
 #include <verbs.h>
 
@@ -119,7 +120,7 @@ static int begin(void **state)
     dev.v.context.ops.poll_cq = poll_cq;
     qp.context = cq.context = vdev.ctx = &dev.v.context;
     vdev.host.now_ns = now_ns;
-    vdev.port = 1;
+    vdev.port = 1, vdev.fatal = 0;
     lane_fill(&tx, box[0], box[1]);
     lane_fill(&rx, box[1], box[0]);
     return 0;
@@ -244,6 +245,58 @@ static void test_every_status(void **state)
         assert_int_equal(gw_verbs_poll(&tx.lane, ev, RING), 0);
         assert_int_equal(gw_verbs_put(&tx.lane, &put), ev[0].err);
     }
+}
+
+/* What a device says of itself: rdma_rxe never says any of it. */
+static void test_events(void **state)
+{
+    struct ibv_qp dead = { .qp_context = &tx };
+    struct ibv_async_event e = { .element.qp = &dead, .event_type = IBV_EVENT_QP_FATAL };
+    struct gw_event ev[RING];
+
+    (void)state;
+    gw_verbs_event(&vdev, &e);
+    assert_int_equal(gw_verbs_poll(&rx.lane, ev, RING), 0);
+    assert_int_equal(gw_verbs_poll(&tx.lane, ev, RING), 1);
+    assert_true(ev[0].kind == GW_EV_FAILED && ev[0].err == GW_E_LANE);
+    assert_non_null(strstr(tx.lane.why, ibv_event_type_str(IBV_EVENT_QP_FATAL)));
+    e = (struct ibv_async_event){ .event_type = IBV_EVENT_DEVICE_FATAL };
+    gw_verbs_event(&vdev, &e);
+    assert_int_equal(gw_verbs_poll(&rx.lane, ev, RING), 1);
+    assert_true(ev[0].kind == GW_EV_FAILED);
+    assert_int_equal(gw_verbs_poll(&rx.lane, ev, RING), 0);
+}
+
+static char lines[1000];
+
+static void keep(void *arg, enum gw_log_level level, const char *line)
+{
+    (void)arg, (void)level;
+    snprintf(lines + strlen(lines), sizeof lines - strlen(lines), "%s\n", line);
+}
+
+/* Each change of the port is said once, and another port's is not ours. */
+static void test_port_events(void **state)
+{
+    static const struct gw_logger log = { .write = keep, .level = GW_LOG_INFO };
+    struct ibv_async_event e = { .element.port_num = 2, .event_type = IBV_EVENT_PORT_ERR };
+    const char *first;
+
+    (void)state;
+    lines[0] = 0;
+    vdev.host.log = &log;
+    gw_verbs_event(&vdev, &e);
+    assert_string_equal(lines, "");
+    e.element.port_num = 1;
+    gw_verbs_event(&vdev, &e), gw_verbs_event(&vdev, &e);
+    first = strstr(lines, "is down");
+    assert_non_null(first);
+    assert_null(strstr(first + 1, "is down"));
+    now += 3000000000;
+    e.event_type = IBV_EVENT_PORT_ACTIVE;
+    gw_verbs_event(&vdev, &e);
+    assert_non_null(strstr(lines, "is up again after 3000 ms"));
+    vdev.host.log = NULL;
 }
 
 /* ---- what arrives ---- */
@@ -385,7 +438,7 @@ static void test_words_wait(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_one_request_each), CASE(test_refused), CASE(test_sent_in_order), CASE(test_every_status), CASE(test_landed),
+        CASE(test_one_request_each), CASE(test_refused), CASE(test_sent_in_order), CASE(test_every_status), CASE(test_events), CASE(test_port_events), CASE(test_landed),
         CASE(test_strange_arrivals), CASE(test_offers), CASE(test_torn_offer), CASE(test_grants), CASE(test_words_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
