@@ -176,12 +176,13 @@ $(R)/libgw.a: $(all_lib_objs) $(call obj,$(src_nccl) $(src_testlib) $(wildcard t
 	@rm -f $@
 	$(Q)ar crs $@ $^
 # An archive gives nothing for a weak name: the objects stand by themselves.
+verbs_tests := $(R)/tests/unit/test_verbs $(R)/tests/unit/test_verbs_lines
 with_optional := $(call obj,$(filter-out $(src_asked),$(src_optional)))
-$(filter-out %/test_verbs,$(programs)) $(figures): $(R)/tests/%: $(O)/tests/%.o $(R)/libgw.a $(with_optional)
+$(filter-out $(verbs_tests),$(programs)) $(figures): $(R)/tests/%: $(O)/tests/%.o $(R)/libgw.a $(with_optional)
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(CC) $< $(with_optional) $(R)/libgw.a $(LDFLAGS) $(ldneed) -rdynamic $(cmocka_libs) $(optional_libs) -ldl -lm -o $@
-$(R)/tests/unit/test_verbs: $(R)/tests/%: $(O)/tests/%.o $(call obj,$(src_verbs)) $(R)/libgw.a
+$(verbs_tests): $(R)/tests/%: $(O)/tests/%.o $(call obj,$(src_verbs)) $(R)/libgw.a
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(filter %.o,$^) $(R)/libgw.a $(LDFLAGS) $(ldneed) $(ibv_libs) $(cmocka_libs) -ldl -lm -o $@
