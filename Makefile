@@ -130,7 +130,12 @@ $(O)/$(1)/%.o: $(1)/%.c $(stamp) | deps
 endef
 # A file whose name ends so needs an instruction set.
 ifeq ($(shell uname -m),x86_64)
-isa_of = $(if $(filter %_avx2,$(1)),-mavx2 -mbmi -mbmi2)
+isa_avx2   := -mavx2 -mbmi -mbmi2
+isa_avx512 := $(isa_avx2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vbmi -mavx512vbmi2
+isa_of = $(if $(filter %_avx2,$(1)),$(isa_avx2)) $(if $(filter %_avx512,$(1)),$(isa_avx512))
+# The same source again, by libsimde's functions and without such instructions: tests walk it on any machine.
+have_simde := $(wildcard $(addsuffix /simde/x86/avx512.h,/usr/include /usr/local/include))
+simde_objs := $(if $(have_simde),$(patsubst compress/%.c,$(O)/simde/%.o,$(wildcard compress/*_avx512.c)))
 endif
 
 $(eval $(call compile,compress,$(see_compress)))
@@ -138,6 +143,10 @@ $(eval $(call compile,transport,$(see_transport) $(ucx_cflags) $(ibv_cflags)))
 $(eval $(call compile,plugin/core,$(see_core)))
 $(eval $(call compile,plugin/nccl,$(see_nccl)))
 $(eval $(call compile,tools,$(see_tools)))
+$(O)/simde/%.o: compress/%.c $(stamp) | deps
+	$(say) SIMDE $<
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(need) $(isa_avx2) $(see_compress) -Itests/lib -DGW_SIMDE -MMD -MP $(CFLAGS) -c $< -o $@
 $(eval $(call compile,tests,$(see_tests) -DGW_SRC='"$(CURDIR)"' -DGW_OUT='"$(abspath $(R))"'))
 $(call obj,$(src_tools)): | $(B)/include/gradwire
 $(B)/include/gradwire:
@@ -177,7 +186,7 @@ $(R)/libgw.a: $(all_lib_objs) $(call obj,$(src_nccl) $(src_testlib) $(wildcard t
 	$(Q)ar crs $@ $^
 # An archive gives nothing for a weak name: the objects stand by themselves.
 verbs_tests := $(R)/tests/unit/test_verbs $(R)/tests/unit/test_verbs_lines
-with_optional := $(call obj,$(filter-out $(src_asked),$(src_optional)))
+with_optional := $(call obj,$(filter-out $(src_asked),$(src_optional))) $(simde_objs)
 $(filter-out $(verbs_tests),$(programs)) $(figures): $(R)/tests/%: $(O)/tests/%.o $(R)/libgw.a $(with_optional)
 	$(say) LD $@
 	@mkdir -p $(@D)
