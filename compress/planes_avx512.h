@@ -2,6 +2,8 @@
 #ifndef GW_COMPRESS_PLANES_AVX512_H
 #define GW_COMPRESS_PLANES_AVX512_H
 
+#include <string.h>
+
 #include "kern.h"
 
 #include "avx512.h"

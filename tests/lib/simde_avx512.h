@@ -115,27 +115,37 @@ SIMDE_OWN __m256i gw_cvtepi32_epi16_(__m512i v)
 }
 #define _mm512_cvtepi32_epi16(v) gw_cvtepi32_epi16_(v)
 
-SIMDE_OWN __m512i gw_compress_epi8_(uint64_t mask, __m512i v)
-{
-    uint8_t lane[64], out[64] = {0};
-    _mm512_storeu_si512(lane, v);
-    for (int i = 0, n = 0; i < 64; i++)
-        if (mask >> i & 1)
-            out[n++] = lane[i];
-    return _mm512_loadu_si512(out);
-}
+/* Lanes pressed together, lanes spread again. */
+#define LANES(bits)                                                             \
+    SIMDE_OWN __m512i gw_compress_epi##bits##_(uint64_t mask, __m512i v)        \
+    {                                                                           \
+        uint##bits##_t lane[512 / bits], out[512 / bits] = {0};                 \
+        _mm512_storeu_si512(lane, v);                                           \
+        for (int i = 0, n = 0; i < 512 / bits; i++)                             \
+            if (mask >> i & 1)                                                  \
+                out[n++] = lane[i];                                             \
+        return _mm512_loadu_si512(out);                                         \
+    }                                                                           \
+    SIMDE_OWN __m512i gw_expand_epi##bits##_(uint64_t mask, __m512i v)          \
+    {                                                                           \
+        uint##bits##_t lane[512 / bits], out[512 / bits] = {0};                 \
+        _mm512_storeu_si512(lane, v);                                           \
+        for (int i = 0, n = 0; i < 512 / bits; i++)                             \
+            if (mask >> i & 1)                                                  \
+                out[i] = lane[n++];                                             \
+        return _mm512_loadu_si512(out);                                         \
+    }
+LANES(8)
+LANES(16)
+LANES(32)
+#undef LANES
+#undef _mm512_maskz_compress_epi32
 #define _mm512_maskz_compress_epi8(mask, v) gw_compress_epi8_(mask, v)
-
-SIMDE_OWN __m512i gw_expand_epi8_(uint64_t mask, __m512i v)
-{
-    uint8_t lane[64], out[64] = {0};
-    _mm512_storeu_si512(lane, v);
-    for (int i = 0, n = 0; i < 64; i++)
-        if (mask >> i & 1)
-            out[i] = lane[n++];
-    return _mm512_loadu_si512(out);
-}
+#define _mm512_maskz_compress_epi16(mask, v) gw_compress_epi16_(mask, v)
+#define _mm512_maskz_compress_epi32(mask, v) gw_compress_epi32_(mask, v)
 #define _mm512_maskz_expand_epi8(mask, v) gw_expand_epi8_(mask, v)
+#define _mm512_maskz_expand_epi16(mask, v) gw_expand_epi16_(mask, v)
+#define _mm512_maskz_expand_epi32(mask, v) gw_expand_epi32_(mask, v)
 
 SIMDE_OWN __m512i gw_loadu_epi8_(uint64_t mask, const void *p)
 {
@@ -147,15 +157,4 @@ SIMDE_OWN __m512i gw_loadu_epi8_(uint64_t mask, const void *p)
 }
 #define _mm512_maskz_loadu_epi8(mask, p) gw_loadu_epi8_(mask, p)
 
-SIMDE_OWN __m256i gw_expand_epi16_(uint16_t mask, __m256i v)
-{
-    uint16_t lane[16], out[16] = {0};
-    _mm256_storeu_si256((void *)lane, v);
-    for (int i = 0, n = 0; i < 16; i++)
-        if (mask >> i & 1)
-            out[i] = lane[n++];
-    return _mm256_loadu_si256((const void *)out);
-}
-#undef _mm256_maskz_expand_epi16
-#define _mm256_maskz_expand_epi16(mask, v) gw_expand_epi16_(mask, v)
 #endif
