@@ -49,10 +49,10 @@ ALWAYS int masked_zero(const uint8_t *p, size_t n, uint32_t mask)
         if (_mm512_test_epi32_mask(_mm512_or_si512(a, b), m) != 0)
             return 0;
     }
-    for (; i < n; i++)
-        if (p[i] & mask >> i % 4 * 8 & 0xff)
+    for (; n - i >= 64; i += 64)
+        if (_mm512_test_epi32_mask(get(p + i), m) != 0)
             return 0;
-    return 1;
+    return _mm512_test_epi32_mask(get_few(p + i, (unsigned)(n - i)), m) == 0;
 }
 
 static int zero(const void *p, size_t n)
@@ -74,9 +74,12 @@ ALWAYS __m512i row_of(enum gw_view view, const uint8_t *src, unsigned r, uint8_t
     uint8_t *plane = body + GW_CODES_BYTES;
     if (view == GW_VIEW_BYTES)
         return get(src + r * ROW);
-    if (view != GW_VIEW_F16)
-        return split(view, src, r, plane, plane + N);
     __m512i a, b;
+    if (view != GW_VIEW_F16) {
+        a = split(view, src, r, plane + N, &b);
+        put(plane + r * ROW, b);
+        return a;
+    }
     load_row(view, src, r, NULL, &a, &b);
     put(plane + r * ROW, low_bytes(a, b));
     *high = high_bytes(a, b);

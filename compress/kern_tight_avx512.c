@@ -70,9 +70,9 @@ ALWAYS void codes_write(__m512i a, __m512i b, uint8_t *out)
 ALWAYS int encode_group(enum gw_view view, const uint8_t *src, uint8_t *body, uint8_t *esc, struct gw_tight *t)
 {
     uint8_t near[N + ROW], *at = near, *plane = body + GW_TIGHT_CODES_BYTES;
-    __m512i e[ROWS], code[ROWS], max = _mm512_setzero_si512();
+    __m512i e[ROWS], sm[ROWS], code[ROWS], max = _mm512_setzero_si512();
     UNROLL for (unsigned r = 0; r < ROWS; r++) {
-        e[r] = split(view, src, r, plane, plane + N);
+        e[r] = split(view, src, r, plane + N, &sm[r]);
         max = _mm512_max_epu8(max, e[r]);
     }
     unsigned top = largest(max);
@@ -85,6 +85,9 @@ ALWAYS int encode_group(enum gw_view view, const uint8_t *src, uint8_t *body, ui
         put(at, _mm512_maskz_compress_epi8(mask, e[r]));
         at += ones(mask);
     }
+    /* Before near is read, what was written there has time to arrive. */
+    UNROLL for (unsigned r = 0; r < ROWS; r++)
+        put(plane + r * ROW, sm[r]);
     codes_write(code[0], code[1], body), codes_write(code[2], code[3], body + 32);
     t->near = (unsigned)(at - near);
     if ((t->near + 1) / 2 >= GW_TIGHT_ESCAPES)

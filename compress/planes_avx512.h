@@ -77,13 +77,13 @@ ALWAYS void load_row(enum gw_view view, const uint8_t *src, unsigned r, uint8_t 
         put(halves + r * ROW * 2, low_words(a, b)), put(halves + r * ROW * 2 + 64, low_words(c, d));
 }
 
-/* Row r of a group in a view of 8 bits of exponent: answers its exponents and puts the planes where they belong. */
-ALWAYS __m512i split(enum gw_view view, const uint8_t *src, unsigned r, uint8_t *plane, uint8_t *halves)
+/* Row r of a group in a view of 8 bits of exponent: its exponents, and signs with mantissas. */
+ALWAYS __m512i split(enum gw_view view, const uint8_t *src, unsigned r, uint8_t *halves, __m512i *sm)
 {
     __m512i a, b;
     load_row(view, src, r, halves, &a, &b);
     __m512i low = low_bytes(a, b), high = high_bytes(a, b), e = _mm512_add_epi8(high, high);
-    put(plane + r * ROW, merge(0x80, high, low));
+    *sm = merge(0x80, high, low);
     return _mm512_mask_sub_epi8(e, _mm512_movepi8_mask(low), e, byte(-1));
 }
 
