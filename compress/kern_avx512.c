@@ -252,7 +252,7 @@ const struct gw_kern gw_kern_avx512 = {
     .tight = &gw_kern_tight_avx512,
     .lossy = &gw_kern_lossy_avx512,
     .sparse = &gw_kern_sparse_avx2,
-    .rans = &gw_kern_rans_avx2,
+    .rans = &gw_kern_rans_avx512,
     .zeros = &gw_kern_zero_avx2,
 };
 #endif

@@ -147,6 +147,31 @@ LANES(32)
 #define _mm512_maskz_expand_epi16(mask, v) gw_expand_epi16_(mask, v)
 #define _mm512_maskz_expand_epi32(mask, v) gw_expand_epi32_(mask, v)
 
+/* Words of one half. */
+SIMDE_OWN __m256i gw_compress_words_(uint16_t mask, __m256i v)
+{
+    return gw_half_(gw_compress_epi16_(mask, _mm512_castsi256_si512(v)), 0);
+}
+SIMDE_OWN __m256i gw_expand_words_(uint16_t mask, __m256i v)
+{
+    return gw_half_(gw_expand_epi16_(mask, _mm512_castsi256_si512(v)), 0);
+}
+#undef _mm256_maskz_compress_epi16
+#undef _mm256_maskz_expand_epi16
+#define _mm256_maskz_compress_epi16(mask, v) gw_compress_words_(mask, v)
+#define _mm256_maskz_expand_epi16(mask, v) gw_expand_words_(mask, v)
+
+SIMDE_OWN void gw_store_words_(void *p, uint16_t mask, __m256i v)
+{
+    uint16_t lane[16];
+    _mm256_storeu_si256((void *)lane, v);
+    for (int i = 0; i < 16; i++)
+        if (mask >> i & 1)
+            memcpy((uint8_t *)p + 2 * i, &lane[i], 2);
+}
+#undef _mm256_mask_storeu_epi16
+#define _mm256_mask_storeu_epi16(p, mask, v) gw_store_words_(p, mask, v)
+
 SIMDE_OWN __m512i gw_loadu_epi8_(uint64_t mask, const void *p)
 {
     uint8_t out[64] = {0};
