@@ -136,6 +136,7 @@ isa_of = $(if $(filter %_avx2,$(1)),$(isa_avx2)) $(if $(filter %_avx512,$(1)),$(
 # The same source again, by libsimde's functions and without such instructions: tests walk it on any machine.
 have_simde := $(wildcard $(addsuffix /simde/x86/avx512.h,/usr/include /usr/local/include))
 simde_objs := $(if $(have_simde),$(patsubst compress/%.c,$(O)/simde/%.o,$(wildcard compress/*_avx512.c)))
+see_tests  += $(if $(simde_objs),-DGW_HAVE_SIMDE)
 endif
 
 $(eval $(call compile,compress,$(see_compress)))
@@ -146,7 +147,7 @@ $(eval $(call compile,tools,$(see_tools)))
 $(O)/simde/%.o: compress/%.c $(stamp) | deps
 	$(say) SIMDE $<
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) $(need) $(isa_avx2) $(see_compress) -Itests/lib -DGW_SIMDE -MMD -MP $(CFLAGS) -c $< -o $@
+	$(Q)$(CC) $(CPPFLAGS) $(need) $(isa_avx2) $(see_compress) -Itests/lib -DGW_SIMDE -Wno-psabi -MMD -MP $(CFLAGS) -c $< -o $@
 $(eval $(call compile,tests,$(see_tests) -DGW_SRC='"$(CURDIR)"' -DGW_OUT='"$(abspath $(R))"'))
 $(call obj,$(src_tools)): | $(B)/include/gradwire
 $(B)/include/gradwire:
@@ -186,11 +187,12 @@ $(R)/libgw.a: $(all_lib_objs) $(call obj,$(src_nccl) $(src_testlib) $(wildcard t
 	$(Q)ar crs $@ $^
 # An archive gives nothing for a weak name: the objects stand by themselves.
 verbs_tests := $(R)/tests/unit/test_verbs $(R)/tests/unit/test_verbs_lines
-with_optional := $(call obj,$(filter-out $(src_asked),$(src_optional))) $(simde_objs)
+with_optional := $(call obj,$(filter-out $(src_asked),$(src_optional)))
+$(programs) $(replays): $(simde_objs)
 $(filter-out $(verbs_tests),$(programs)) $(figures): $(R)/tests/%: $(O)/tests/%.o $(R)/libgw.a $(with_optional)
 	$(say) LD $@
 	@mkdir -p $(@D)
-	$(Q)$(CC) $< $(with_optional) $(R)/libgw.a $(LDFLAGS) $(ldneed) -rdynamic $(cmocka_libs) $(optional_libs) -ldl -lm -o $@
+	$(Q)$(CC) $< $(with_optional) $(filter $(simde_objs),$^) $(R)/libgw.a $(LDFLAGS) $(ldneed) -rdynamic $(cmocka_libs) $(optional_libs) -ldl -lm -o $@
 $(verbs_tests): $(R)/tests/%: $(O)/tests/%.o $(call obj,$(src_verbs)) $(R)/libgw.a
 	$(say) LD $@
 	@mkdir -p $(@D)

@@ -32,7 +32,9 @@ SIMDE_OWN __m512i gw_whole_(__m256i a, __m256i b)
 WIDEN(cvtepi8_epi32)
 WIDEN(cvtepu8_epi32)
 #undef WIDEN
+#undef _mm512_cvtepi8_epi32
 #define _mm512_cvtepi8_epi32(v) gw_cvtepi8_epi32_(v)
+#undef _mm512_cvtepu8_epi32
 #define _mm512_cvtepu8_epi32(v) gw_cvtepu8_epi32_(v)
 
 #define WIDEN(name)                                                                                                      \
@@ -44,8 +46,11 @@ WIDEN(cvtepi16_epi32)
 WIDEN(cvtepu16_epi32)
 WIDEN(cvtepu8_epi16)
 #undef WIDEN
+#undef _mm512_cvtepi16_epi32
 #define _mm512_cvtepi16_epi32(v) gw_cvtepi16_epi32_(v)
+#undef _mm512_cvtepu16_epi32
 #define _mm512_cvtepu16_epi32(v) gw_cvtepu16_epi32_(v)
+#undef _mm512_cvtepu8_epi16
 #define _mm512_cvtepu8_epi16(v) gw_cvtepu8_epi16_(v)
 
 #define BOTH(name, call)                                                                                                 \
@@ -61,23 +66,31 @@ BOTH(cvtps_epi32, GW_TO_INT)
 BOTH(cvttps_epi32, GW_CUT)
 BOTH(cvtepi32_ps, GW_TO_FLOAT)
 #undef BOTH
+#undef _mm512_cvtps_epi32
 #define _mm512_cvtps_epi32(v) gw_cvtps_epi32_(_mm512_castps_si512(v))
+#undef _mm512_cvttps_epi32
 #define _mm512_cvttps_epi32(v) gw_cvttps_epi32_(_mm512_castps_si512(v))
+#undef _mm512_cvtepi32_ps
 #define _mm512_cvtepi32_ps(v) _mm512_castsi512_ps(gw_cvtepi32_ps_(v))
 
 SIMDE_OWN __m512i gw_srai_epi32_(__m512i v, unsigned n)
 {
     return gw_whole_(_mm256_srai_epi32(gw_half_(v, 0), (int)n), _mm256_srai_epi32(gw_half_(v, 1), (int)n));
 }
+#undef _mm512_srai_epi32
 #define _mm512_srai_epi32(v, n) gw_srai_epi32_(v, n)
 
 /* Lower halves (0x44) or upper ones (0xee). */
+#undef _mm512_shuffle_i64x2
 #define _mm512_shuffle_i64x2(a, b, which) gw_whole_(gw_half_(a, (which) == 0xee), gw_half_(b, (which) == 0xee))
 
 /* ---- masks ---- */
 
+#undef _mm512_testn_epi32_mask
 #define _mm512_testn_epi32_mask(a, b) ((__mmask16)~_mm512_test_epi32_mask(a, b))
+#undef _mm512_testn_epi8_mask
 #define _mm512_testn_epi8_mask(a, b) (~_mm512_test_epi8_mask(a, b))
+#undef _mm512_cmpneq_epi32_mask
 #define _mm512_cmpneq_epi32_mask(a, b) ((__mmask16)~_mm512_cmpeq_epi32_mask(a, b))
 
 /* ---- word by word ---- */
@@ -91,6 +104,7 @@ SIMDE_OWN int gw_reduce_max_epi32_(__m512i v)
         most = lane[i] > most ? lane[i] : most;
     return most;
 }
+#undef _mm512_reduce_max_epi32
 #define _mm512_reduce_max_epi32(v) gw_reduce_max_epi32_(v)
 
 SIMDE_OWN __m128i gw_cvtepi32_epi8_(__m512i v)
@@ -102,6 +116,7 @@ SIMDE_OWN __m128i gw_cvtepi32_epi8_(__m512i v)
         out[i] = (uint8_t)lane[i];
     return _mm_loadu_si128((const void *)out);
 }
+#undef _mm512_cvtepi32_epi8
 #define _mm512_cvtepi32_epi8(v) gw_cvtepi32_epi8_(v)
 
 SIMDE_OWN __m256i gw_cvtepi32_epi16_(__m512i v)
@@ -113,6 +128,7 @@ SIMDE_OWN __m256i gw_cvtepi32_epi16_(__m512i v)
         out[i] = (uint16_t)lane[i];
     return _mm256_loadu_si256((const void *)out);
 }
+#undef _mm512_cvtepi32_epi16
 #define _mm512_cvtepi32_epi16(v) gw_cvtepi32_epi16_(v)
 
 /* Lanes pressed together, lanes spread again. */
@@ -139,12 +155,17 @@ LANES(8)
 LANES(16)
 LANES(32)
 #undef LANES
-#undef _mm512_maskz_compress_epi32
+#undef _mm512_maskz_compress_epi8
 #define _mm512_maskz_compress_epi8(mask, v) gw_compress_epi8_(mask, v)
+#undef _mm512_maskz_compress_epi16
 #define _mm512_maskz_compress_epi16(mask, v) gw_compress_epi16_(mask, v)
+#undef _mm512_maskz_compress_epi32
 #define _mm512_maskz_compress_epi32(mask, v) gw_compress_epi32_(mask, v)
+#undef _mm512_maskz_expand_epi8
 #define _mm512_maskz_expand_epi8(mask, v) gw_expand_epi8_(mask, v)
+#undef _mm512_maskz_expand_epi16
 #define _mm512_maskz_expand_epi16(mask, v) gw_expand_epi16_(mask, v)
+#undef _mm512_maskz_expand_epi32
 #define _mm512_maskz_expand_epi32(mask, v) gw_expand_epi32_(mask, v)
 
 /* Words of one half. */
@@ -157,8 +178,8 @@ SIMDE_OWN __m256i gw_expand_words_(uint16_t mask, __m256i v)
     return gw_half_(gw_expand_epi16_(mask, _mm512_castsi256_si512(v)), 0);
 }
 #undef _mm256_maskz_compress_epi16
-#undef _mm256_maskz_expand_epi16
 #define _mm256_maskz_compress_epi16(mask, v) gw_compress_words_(mask, v)
+#undef _mm256_maskz_expand_epi16
 #define _mm256_maskz_expand_epi16(mask, v) gw_expand_words_(mask, v)
 
 SIMDE_OWN void gw_store_words_(void *p, uint16_t mask, __m256i v)
@@ -180,6 +201,7 @@ SIMDE_OWN __m512i gw_loadu_epi8_(uint64_t mask, const void *p)
             out[i] = ((const uint8_t *)p)[i];
     return _mm512_loadu_si512(out);
 }
+#undef _mm512_maskz_loadu_epi8
 #define _mm512_maskz_loadu_epi8(mask, p) gw_loadu_epi8_(mask, p)
 
 #endif
