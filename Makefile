@@ -48,6 +48,10 @@ blosc_libs := $(shell pkg-config --libs blosc 2>/dev/null)
 hts_libs   := $(if $(wildcard /usr/include/htscodecs/rANS_static4x16.h /usr/local/include/htscodecs/rANS_static4x16.h),-lhtscodecs)
 see_tools  += $(if $(blosc_libs),-DGW_HAVE_BLOSC) $(if $(hts_libs),-DGW_HAVE_HTSCODECS)
 
+# A second AVX-512 table, for tests alone.
+have_simde := $(if $(filter x86_64,$(shell uname -m)),$(wildcard $(addsuffix /simde/x86/avx512.h,/usr/include /usr/local/include)))
+see_tests  += $(if $(have_simde),-DGW_HAVE_SIMDE)
+
 ucx_cflags  := $(shell pkg-config --cflags ucx 2>/dev/null)
 ucx_libs    := $(or $(shell pkg-config --libs ucx 2>/dev/null),-lucp -luct -lucs -lucm)
 ibv_cflags  := $(shell pkg-config --cflags libibverbs 2>/dev/null)
@@ -119,7 +123,7 @@ deps:
 
 # ---- compiling ------------------------------------------------------------------------------------------
 stamp := $(O)/flags
-flags := $(CC) $(CFLAGS) $(need) $(LDFLAGS) $(ldneed) $(ucx_cflags) $(ibv_cflags) $(see_compress) $(see_tools) $(src_asked) $(TEST)
+flags := $(CC) $(CFLAGS) $(need) $(LDFLAGS) $(ldneed) $(ucx_cflags) $(ibv_cflags) $(see_compress) $(see_tools) $(src_asked) $(have_simde) $(TEST)
 $(shell mkdir -p $(O) && printf '%s\n' "$(subst ",\",$(flags))" | cmp -s - $(stamp) || printf '%s\n' "$(subst ",\",$(flags))" > $(stamp))
 
 define compile
@@ -134,9 +138,7 @@ isa_avx2   := -mavx2 -mbmi -mbmi2
 isa_avx512 := $(isa_avx2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vbmi -mavx512vbmi2
 isa_of = $(if $(filter %_avx2,$(1)),$(isa_avx2)) $(if $(filter %_avx512,$(1)),$(isa_avx512))
 # The same source again, by libsimde's functions and without such instructions: tests walk it on any machine.
-have_simde := $(wildcard $(addsuffix /simde/x86/avx512.h,/usr/include /usr/local/include))
 simde_objs := $(if $(have_simde),$(patsubst compress/%.c,$(O)/simde/%.o,$(wildcard compress/*_avx512.c)))
-see_tests  += $(if $(simde_objs),-DGW_HAVE_SIMDE)
 endif
 
 $(eval $(call compile,compress,$(see_compress)))
