@@ -11,7 +11,6 @@
 #define gw_kern_lossy_avx512 gw_kern_lossy_avx512_simde
 #define gw_kern_rans_avx512 gw_kern_rans_avx512_simde
 #define gw_kern_tight_avx512 gw_kern_tight_avx512_simde
-#define gw_kern_zero_avx512 gw_kern_zero_avx512_simde
 #define gw_kern_holes_avx512 gw_kern_holes_avx512_simde
 #define gw_avx512_bf16 gw_avx512_bf16_simde
 #define gw_avx512_f16 gw_avx512_f16_simde
