@@ -48,6 +48,10 @@ blosc_libs := $(shell pkg-config --libs blosc 2>/dev/null)
 hts_libs   := $(if $(wildcard /usr/include/htscodecs/rANS_static4x16.h /usr/local/include/htscodecs/rANS_static4x16.h),-lhtscodecs)
 see_tools  += $(if $(blosc_libs),-DGW_HAVE_BLOSC) $(if $(hts_libs),-DGW_HAVE_HTSCODECS)
 
+# A second AVX-512 table, for tests alone.
+have_simde := $(if $(filter x86_64,$(shell uname -m)),$(wildcard $(addsuffix /simde/x86/avx512.h,/usr/include /usr/local/include)))
+see_tests  += $(if $(have_simde),-DGW_HAVE_SIMDE)
+
 ucx_cflags  := $(shell pkg-config --cflags ucx 2>/dev/null)
 ucx_libs    := $(or $(shell pkg-config --libs ucx 2>/dev/null),-lucp -luct -lucs -lucm)
 ibv_cflags  := $(shell pkg-config --cflags libibverbs 2>/dev/null)
@@ -119,7 +123,7 @@ deps:
 
 # ---- compiling ------------------------------------------------------------------------------------------
 stamp := $(O)/flags
-flags := $(CC) $(CFLAGS) $(need) $(LDFLAGS) $(ldneed) $(ucx_cflags) $(ibv_cflags) $(see_compress) $(see_tools) $(src_asked) $(TEST)
+flags := $(CC) $(CFLAGS) $(need) $(LDFLAGS) $(ldneed) $(ucx_cflags) $(ibv_cflags) $(see_compress) $(see_tools) $(src_asked) $(have_simde) $(TEST)
 $(shell mkdir -p $(O) && printf '%s\n' "$(subst ",\",$(flags))" | cmp -s - $(stamp) || printf '%s\n' "$(subst ",\",$(flags))" > $(stamp))
 
 define compile
@@ -130,7 +134,11 @@ $(O)/$(1)/%.o: $(1)/%.c $(stamp) | deps
 endef
 # A file whose name ends so needs an instruction set.
 ifeq ($(shell uname -m),x86_64)
-isa_of = $(if $(filter %_avx2,$(1)),-mavx2 -mbmi -mbmi2)
+isa_avx2   := -mavx2 -mbmi -mbmi2
+isa_avx512 := $(isa_avx2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vbmi -mavx512vbmi2
+isa_of = $(if $(filter %_avx2,$(1)),$(isa_avx2)) $(if $(filter %_avx512,$(1)),$(isa_avx512))
+# The same source again, by libsimde's functions and without such instructions: tests walk it on any machine.
+simde_objs := $(if $(have_simde),$(patsubst compress/%.c,$(O)/simde/%.o,$(wildcard compress/*_avx512.c)))
 endif
 
 $(eval $(call compile,compress,$(see_compress)))
@@ -138,6 +146,10 @@ $(eval $(call compile,transport,$(see_transport) $(ucx_cflags) $(ibv_cflags)))
 $(eval $(call compile,plugin/core,$(see_core)))
 $(eval $(call compile,plugin/nccl,$(see_nccl)))
 $(eval $(call compile,tools,$(see_tools)))
+$(O)/simde/%.o: compress/%.c $(stamp) | deps
+	$(say) SIMDE $<
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(need) $(isa_avx2) $(see_compress) -Itests/lib -DGW_SIMDE -Wno-psabi -MMD -MP $(CFLAGS) -c $< -o $@
 $(eval $(call compile,tests,$(see_tests) -DGW_SRC='"$(CURDIR)"' -DGW_OUT='"$(abspath $(R))"'))
 $(call obj,$(src_tools)): | $(B)/include/gradwire
 $(B)/include/gradwire:
@@ -178,10 +190,11 @@ $(R)/libgw.a: $(all_lib_objs) $(call obj,$(src_nccl) $(src_testlib) $(wildcard t
 # An archive gives nothing for a weak name: the objects stand by themselves.
 verbs_tests := $(R)/tests/unit/test_verbs $(R)/tests/unit/test_verbs_lines
 with_optional := $(call obj,$(filter-out $(src_asked),$(src_optional)))
+$(programs) $(replays): $(simde_objs)
 $(filter-out $(verbs_tests),$(programs)) $(figures): $(R)/tests/%: $(O)/tests/%.o $(R)/libgw.a $(with_optional)
 	$(say) LD $@
 	@mkdir -p $(@D)
-	$(Q)$(CC) $< $(with_optional) $(R)/libgw.a $(LDFLAGS) $(ldneed) -rdynamic $(cmocka_libs) $(optional_libs) -ldl -lm -o $@
+	$(Q)$(CC) $< $(with_optional) $(filter $(simde_objs),$^) $(R)/libgw.a $(LDFLAGS) $(ldneed) -rdynamic $(cmocka_libs) $(optional_libs) -ldl -lm -o $@
 $(verbs_tests): $(R)/tests/%: $(O)/tests/%.o $(call obj,$(src_verbs)) $(R)/libgw.a
 	$(say) LD $@
 	@mkdir -p $(@D)

@@ -19,7 +19,7 @@ struct gw_kern_holes {
 
 extern const struct gw_kern_holes gw_kern_holes_scalar;
 #if defined(__x86_64__)
-extern const struct gw_kern_holes gw_kern_holes_avx2;
+extern const struct gw_kern_holes gw_kern_holes_avx2, gw_kern_holes_avx512;
 
 /* For a mask of eight lanes: the lanes whose bits are set, in order (then zeros), and back: which of the lanes that were put
  * together each lane is, 0x80 where it is none. */

@@ -16,11 +16,14 @@ const struct gw_kern *gw_kern_at(size_t i)
 {
     static const struct gw_kern *const all[] = {
 #if defined(__x86_64__)
-        &gw_kern_avx2,
+        &gw_kern_avx512, &gw_kern_avx2, &gw_kern_avx512_simde,
 #endif
         &gw_kern_scalar,
     };
-    return i < sizeof(all) / sizeof(*all) ? all[i] : NULL;
+    for (size_t k = 0; k < sizeof(all) / sizeof(*all); k++)
+        if (all[k] != NULL && i-- == 0)
+            return all[k];
+    return NULL;
 }
 
 static _Atomic(const struct gw_kern *) chosen;

@@ -89,7 +89,9 @@ struct gw_kern {
 
 extern const struct gw_kern gw_kern_scalar;
 #if defined(__x86_64__)
-extern const struct gw_kern gw_kern_avx2;
+extern const struct gw_kern gw_kern_avx2, gw_kern_avx512;
+/* The same source as gw_kern_avx512, by libsimde's functions: in tests alone. */
+extern const struct gw_kern gw_kern_avx512_simde __attribute__((weak, visibility("hidden")));
 #endif
 
 /* Walks all tables, best first, usable here or not; NULL ends it. */

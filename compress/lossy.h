@@ -93,7 +93,7 @@ struct gw_kern_lossy {
 
 extern const struct gw_kern_lossy gw_kern_lossy_scalar;
 #if defined(__x86_64__)
-extern const struct gw_kern_lossy gw_kern_lossy_avx2;
+extern const struct gw_kern_lossy gw_kern_lossy_avx2, gw_kern_lossy_avx512;
 #endif
 
 /* What a codec and its parameters make of a chunk. */

@@ -62,7 +62,7 @@ struct gw_kern_rans {
 
 extern const struct gw_kern_rans gw_kern_rans_scalar;
 #if defined(__x86_64__)
-extern const struct gw_kern_rans gw_kern_rans_avx2;
+extern const struct gw_kern_rans gw_kern_rans_avx2, gw_kern_rans_avx512;
 #endif
 
 /* The scalar decode of so many rows of 32 bytes, two steps each, from row `from`: for what a vector

@@ -45,6 +45,6 @@ struct gw_kern_tight {
 
 extern const struct gw_kern_tight gw_kern_tight_scalar;
 #if defined(__x86_64__)
-extern const struct gw_kern_tight gw_kern_tight_avx2;
+extern const struct gw_kern_tight gw_kern_tight_avx2, gw_kern_tight_avx512;
 #endif
 #endif

@@ -72,11 +72,17 @@ static void test_registry(void **s)
 static void test_kernels(void **s)
 {
     (void)s;
-    size_t n = 0;
-    while (gw_kern_at(n) != NULL)
-        n++;
+    size_t n = 0, by_simde = 0;
+    for (; gw_kern_at(n) != NULL; n++)
+        by_simde += strcmp(gw_kern_at(n)->name, "avx512-simde") == 0;
     assert_ptr_equal(gw_kern_at(n - 1), &gw_kern_scalar);
     assert_true(gw_kern_scalar.usable());
+#if defined(GW_HAVE_SIMDE)
+    assert_int_equal(by_simde, 1);
+    assert_int_equal(gw_kern_avx512_simde.usable(), gw_kern_avx2.usable());
+#else
+    assert_int_equal(by_simde, 0);
+#endif
     gw_kern_force(&gw_kern_scalar);
     assert_string_equal(gw_kern_name(), "scalar");
     gw_kern_force(NULL);
