@@ -114,7 +114,7 @@ say = @printf '  %-5s %s\n'
 Q := @
 endif
 
-.PHONY: all demo count check check-san check-phases check-nccl check-rdma faults sim-rules fuzz fuzz-build analyze check-valgrind install uninstall clean help deps programs headers-alone exports
+.PHONY: all demo count check check-phases check-nccl check-rdma faults sim-rules fuzz analyze check-valgrind install uninstall clean help deps programs headers-alone exports
 .DELETE_ON_ERROR:
 all: deps $(plugin_so) $(lib_so) $(ucx_so) $(verbs_so) $(command)
 

@@ -197,7 +197,7 @@ void gw_codec_choose(const void *src, size_t len, enum gw_view view, uint32_t li
         struct gw_codec_choice c = {.codec = codec, .ratio = gw_choose_ratio(codec->id, view, src, len)};
         c.rate = gw_choose_rate(c.ratio, rates[i].encode, rates[i].decode, link, &c.share);
         uint32_t own = (uint32_t)gw_min_u64(rates[i].encode, rates[i].decode);
-        if ((uint64_t)c.rate * RAW_GAIN < (uint64_t)link * (RAW_GAIN + 1))
+        if (c.ratio >= ONE || (uint64_t)c.rate * RAW_GAIN < (uint64_t)link * (RAW_GAIN + 1))
             continue;
         if (c.rate > best.rate || (c.rate == best.rate && own > pace))
             best = c, pace = own;

@@ -59,7 +59,7 @@ size_t gw_codec_ws_max(void)
 int gw_codec_left_out(const char *name)
 {
     static const char *const optional[] = {"zstd", "lz4"};
-    for (size_t i = 0; i < GW_LEN(optional); i++)
+    for (size_t i = 0; name != NULL && i < GW_LEN(optional); i++)
         if (strcmp(name, optional[i]) == 0)
             return gw_codec_by_name(name) == NULL;
     return 0;

@@ -4,9 +4,9 @@
  *  0       2     3       4      5       6        8         12         16       20        24      32
  *  +-------+-----+-------+------+-------+--------+---------+----------+--------+---------+-------+
  *  | magic | ver | codec | view | flags | header | raw len | wire len | count  | param   | check |
- * payload
  *  +-------+-----+-------+------+-------+--------+---------+----------+--------+---------+-------+
- * little-endian */
+ *
+ * Little-endian; the payload stands behind it. */
 #include <string.h>
 
 #define XXH_INLINE_ALL
@@ -98,8 +98,9 @@ gw_err gw_frame_encode(const struct gw_codec *codec, const struct gw_coding *c, 
     if (err != GW_OK)
         return err;
     struct gw_frame f = {.codec = codec->id, .view = c->view, .header_bytes = GW_FRAME_BYTES};
-    f.raw_bytes = (uint32_t)src_len, f.wire_bytes = (uint32_t)wire, f.count = count,
-    f.param = c->param;
+    f.raw_bytes = (uint32_t)src_len, f.wire_bytes = (uint32_t)wire, f.count = count;
+    if (codec->traits & GW_TRAIT_LOSSY) /* which have looked at c->size */
+        f.param = c->param;
     if (check)
         f.flags = GW_FRAME_CHECK, f.check = check_for(codec, src, src_len, out + GW_FRAME_BYTES, wire);
     gw_frame_write(out, &f);

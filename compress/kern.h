@@ -1,4 +1,4 @@
-/* kern.h - the inner loops of the group codec: one table per instruction set, each with a name.
+/* kern.h - the inner loops of all codecs: one table per instruction set, each with a name.
  *
  * The scalar table is the meaning; every other table gives the same bytes for the same input.  A
  * kernel sees exactly one group of 256 values and trusts its arguments, except for what `decode`

@@ -161,10 +161,25 @@ static json_t *gains_json(const struct bench_opts *o, const struct bench_row *ro
     return all;
 }
 
+/* A file's name may be any bytes; JSON is UTF-8. */
+static json_t *name_json(const char *name)
+{
+    json_t *j = json_string(name);
+    char ascii[256];
+    size_t n = 0;
+
+    if (j != NULL)
+        return j;
+    for (; name[n] != '\0' && n + 1 < sizeof(ascii); n++)
+        ascii[n] = name[n] >= ' ' && name[n] < 127 ? name[n] : '?';
+    ascii[n] = '\0';
+    return json_string(ascii);
+}
+
 static json_t *row_json(const struct bench_opts *o, const struct bench_row *row)
 {
     bool lossy = bench_rival_lossy(row->rival);
-    json_t *j = json_pack("{s:s,s:s,s:s,s:s,s:b,s:b}", "file", row->data->file, "codec", row->rival->name, "kernel", row->kernel,
+    json_t *j = json_pack("{s:o,s:s,s:s,s:s,s:b,s:b}", "file", name_json(row->data->file), "codec", row->rival->name, "kernel", row->kernel,
                           "type", view_name(row->data->view), "lossy", lossy, "peer", row->rival->codec == NULL);
 
     if (row->refusal != NULL || row->changed) {
@@ -192,15 +207,15 @@ int bench_json(const struct bench_opts *o, const struct bench_row *rows, size_t 
 {
     json_t *list = json_array(), *all;
     FILE *out = quiet(o) ? stdout : fopen(o->json, "w");
-    int status;
+    int status, lost = 0;
 
     if (out == NULL)
         return -1;
     for (size_t i = 0; i < n; i++)
-        json_array_append_new(list, row_json(o, &rows[i]));
+        lost |= json_array_append_new(list, row_json(o, &rows[i]));
     all = json_pack("{s:s,s:I,s:i,s:I,s:o}", "version", gw_version(), "call_bytes", (json_int_t)o->size, "threads", o->threads,
                     "span_bytes", (json_int_t)o->span, "rows", list);
-    status = json_dumpf(all, out, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+    status = lost | json_dumpf(all, out, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
     fputc('\n', out);
     json_decref(all);
     if (out != stdout)

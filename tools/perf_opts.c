@@ -86,7 +86,7 @@ static const char *bounds_of(int opt)
         {O_SECONDS, "give 0.001 to 86400"},
         {O_WARMUP, "give 0 to 4294967296"},
         {O_EVERY, "give 10 to 60000 ms"},
-        {O_CODEC, "give auto, raw or group, up to 8 of them with commas between"},
+        {O_CODEC, "give auto, raw, group, tight, entropy or zero, up to 8 of them with commas between"},
         {O_POLICY, "give auto, always or never"},
         {O_LANE, "give any, tcp or shm"},
         {O_NETVER, "give v6 to v12"},

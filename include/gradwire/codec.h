@@ -1,8 +1,8 @@
 /* codec.h - a codec is a value and pure functions.
  *
  * No state outlives a call, nothing is allocated, printed or locked, any bytes may be given to `decode`, and the same input
- * gives the same output, bit for bit, on every machine and kernel.  Any number of threads may use one codec at once, each
- * with its own scratch. */
+ * gives the same output, bit for bit, on every machine and kernel (lossy codecs: in a thread that rounds to nearest, as
+ * threads begin).  Any number of threads may use one codec at once, each with its own scratch. */
 #ifndef GRADWIRE_CODEC_H
 #define GRADWIRE_CODEC_H
 

@@ -25,7 +25,7 @@ struct gw_frame {
     uint16_t header_bytes; /* GW_FRAME_BYTES in this version */
     uint32_t raw_bytes;    /* before encoding */
     uint32_t wire_bytes;   /* payload after the head */
-    uint32_t count;        /* tiles, groups or entries: the codec's business */
+    uint32_t count;        /* groups, words, blocks or entries: the codec's business */
     uint32_t param;
     uint64_t check;        /* XXH3-64 of the per-tile XXH3-64 values (of lossy codecs: per 16 KiB of the payload), 0 without
                               GW_FRAME_CHECK */

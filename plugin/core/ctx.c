@@ -44,13 +44,13 @@ static gw_err choose_codec(const struct gw_logger *log)
         return GW_E_SETTING;
     }
     if (gw_proc.codec == NULL) {
-        gw_log(log, GW_LOG_ERROR, "gradwire: GRADWIRE_CODEC=%s is no codec of this build; auto, raw and group are. "
-               "Next: correct it, or unset it for auto", name);
+        gw_log(log, GW_LOG_ERROR, "gradwire: GRADWIRE_CODEC=%s is no codec of this build; auto, raw, group, tight, "
+               "entropy and zero are. Next: correct it, or unset it for auto", name);
         return GW_E_SETTING;
     }
     if (gw_proc.codec->traits & GW_TRAIT_LOSSY) {
         gw_log(log, GW_LOG_ERROR, "gradwire: GRADWIRE_CODEC=%s is lossy, and a net plugin sees bytes of unknown type that must "
-               "arrive as they left. Next: set auto, raw or group, or unset it for auto", name);
+               "arrive as they left. Next: set one that is lossless (group, tight, entropy, zero), or unset it for auto", name);
         return GW_E_SETTING;
     }
     if (gw_proc.codec->traits & GW_TRAIT_STORED)

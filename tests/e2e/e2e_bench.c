@@ -79,7 +79,10 @@ static void test_json(void **state)
 
     (void)state;
     well(bench(QUICK "--codec group,memcpy --json - " DATA "chartf.bf16'"));
-    for (size_t i = 0; (kernel = gw_kern_name_at(i)) != NULL; i++, rows++) {
+    for (size_t i = 0; (kernel = gw_kern_name_at(i)) != NULL; i++) {
+        if (strstr(kernel, "simde") != NULL)
+            continue; /* linked into tests alone */
+        rows++;
         double ratio = value("group", kernel, "ratio");
         assert_true(ratio > 0.70 && ratio < 0.757);
         assert_true(ratio == value("group", gw_kern_name_at(0), "ratio"));

@@ -41,6 +41,8 @@ static struct {
     unsigned landed;            /* puts of user bytes; no two in a row are alike */
     struct gw_offer offer[OFFERS]; /* all that the sender can have believed */
     unsigned offers;
+    uint8_t bag[GW_MSG_MAX];       /* what the receiver has said of one message of the lane so far */
+    uint32_t bagged;
 
     struct gw_piece held[SLAB_PIECES]; /* staging that other comms have */
     unsigned helds;

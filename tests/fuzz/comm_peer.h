@@ -142,7 +142,12 @@ static void say(uint8_t *msg, uint32_t len)
             return;
         bed.offer[bed.offers++] = o;
     }
-    report(&ev, msg, len);
+    if (len > sizeof bed.bag - bed.bagged)
+        report(&ev, bed.bag, bed.bagged), bed.bagged = 0;
+    memcpy(bed.bag + bed.bagged, msg, len);
+    bed.bagged += len;
+    if (u8() & 3) /* else more goes into the same message */
+        report(&ev, bed.bag, bed.bagged), bed.bagged = 0;
 }
 
 static void say_offer(void)

@@ -13,7 +13,6 @@ import struct
 import sys
 
 sys.dont_write_bytecode = True  # the folder of the tests stays as it is
-sys.dont_write_bytecode = True  # the folder of the tests stays as it is
 import library
 import lossy
 import sparse as sets

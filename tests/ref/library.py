@@ -46,7 +46,7 @@ def lz4_block(data, size):
         back = data[at] | data[at + 1] << 8
         n, at = lz4_length(data, at + 2, token & 15)
         n += 4
-        need(0 < back <= len(out) and n <= size - len(out), "lz4 match")
+        need(0 < back <= len(out) and n <= size - len(out) - 5, "lz4 match")
         for _ in range(n):
             out.append(out[-back])
 

@@ -1,4 +1,4 @@
-"""Section 6 of compress/FORMAT.md, from that page alone: decode.py's other half.  Standard library only."""
+"""Section 10 of compress/FORMAT.md, from that page alone: decode.py's other half.  Standard library only."""
 import struct
 
 TILE = 4096

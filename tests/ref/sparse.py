@@ -1,4 +1,4 @@
-"""Frames of sparse sets (compress/FORMAT.md, section 32), from that page alone.  Blocks are decoded in an order drawn by
+"""Frames of sparse sets (compress/FORMAT.md, section 11), from that page alone.  Blocks are decoded in an order drawn by
 chance, each knowing nothing of the others but the counts before it."""
 import struct
 

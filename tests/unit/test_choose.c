@@ -125,6 +125,9 @@ static void test_choose(void **state)
     c = choose(GW_VIEW_BF16, n, 1250, 100, 8000);
     assert_null(c.codec);
     assert_null(choose(GW_VIEW_BF16, 0, 1250, 8000, 8000).codec);
+    const struct gw_codec_rate zstd = {.codec = GW_CODEC_ZSTD, .encode = 1000, .decode = 1000};
+    gw_codec_choose(src, n, GW_VIEW_BF16, 0, &zstd, 1, &c);
+    assert_null(c.codec);
     gw_codec_choose(src, n, GW_VIEW_BF16, 1250, NULL, 0, &c);
     assert_true(c.codec == NULL && c.rate == 1250);
 }
