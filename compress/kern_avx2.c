@@ -276,6 +276,16 @@ COPY(f32, GW_VIEW_F32)
 COPY(f16, GW_VIEW_F16)
 COPY(f32_bf16, GW_VIEW_F32_BF16)
 
+unsigned gw_avx2_encode_f32(const uint8_t *src, uint8_t *body, uint8_t *esc, uint8_t *top_p, unsigned *zeros_p)
+{
+    return encode_f32(src, body, esc, top_p, zeros_p);
+}
+
+int gw_avx2_decode_f32(const uint8_t *body, unsigned top, const uint8_t *esc, unsigned n, uint8_t *dst)
+{
+    return decode_f32(body, top, esc, n, dst);
+}
+
 const struct gw_kern gw_kern_avx2 = {
     .name = "avx2",
     .usable = usable,

@@ -227,7 +227,6 @@ ALWAYS int decode_group(enum gw_view view, const uint8_t *body, unsigned top, co
     }
 COPY(bytes, GW_VIEW_BYTES)
 COPY(bf16, GW_VIEW_BF16)
-COPY(f32, GW_VIEW_F32)
 COPY(f16, GW_VIEW_F16)
 COPY(f32_bf16, GW_VIEW_F32_BF16)
 
@@ -239,12 +238,12 @@ const struct gw_kern gw_kern_avx512 = {
     .hash = hash,
     .encode = {[GW_VIEW_BYTES] = encode_bytes,
                [GW_VIEW_BF16] = encode_bf16,
-               [GW_VIEW_F32] = encode_f32,
+               [GW_VIEW_F32] = gw_avx2_encode_f32,
                [GW_VIEW_F16] = encode_f16,
                [GW_VIEW_F32_BF16] = encode_f32_bf16},
     .decode = {[GW_VIEW_BYTES] = decode_bytes,
                [GW_VIEW_BF16] = decode_bf16,
-               [GW_VIEW_F32] = decode_f32,
+               [GW_VIEW_F32] = gw_avx2_decode_f32,
                [GW_VIEW_F16] = decode_f16,
                [GW_VIEW_F32_BF16] = decode_f32_bf16},
     .view = &gw_kern_view_avx2,
