@@ -10,8 +10,7 @@ enum {
     GW_BLOCK_VALUES = 16384,
     GW_BLOCK_GROUPS = GW_BLOCK_VALUES / GW_GROUP_VALUES,
     GW_BLOCK_COUNTS = 4 * GW_RANS_LANES, /* states first, then how many words and escapes */
-    GW_BLOCK_KINDS = GW_BLOCK_COUNTS + 4,
-    GW_BLOCK_HEAD_MAX = GW_BLOCK_KINDS + GW_BLOCK_GROUPS / 4
+    GW_BLOCK_KINDS = GW_BLOCK_COUNTS + 4
 };
 
 /* Two bits per group. */

@@ -99,16 +99,8 @@ static int read_window(const struct gw_kern *kern, enum gw_view view, struct rea
 
 static void read_raw(enum gw_view view, struct reader *r, size_t values, uint8_t *dst)
 {
-    const uint8_t *body = r->body;
+    gw_raw_read(view, r->body, values, dst);
     r->body += gw_raw_bytes(view, values);
-    if (view != GW_VIEW_F32_BF16) {
-        memcpy(dst, body, values * gw_view_shapes[view].width);
-        return;
-    }
-    for (size_t i = 0; i < values; i++) {
-        memset(dst + 4 * i, 0, 2);
-        memcpy(dst + 4 * i + 2, body + 2 * i, 2);
-    }
 }
 
 static int read_groups(const struct gw_kern *kern, const struct gw_block *b, uint8_t *body)

@@ -23,14 +23,14 @@ static int take(struct writer *w, const uint8_t *from, size_t n)
     return 1;
 }
 
-/* A raw group as it stands, except that f32-that-holds-bf16 leaves out the low halves. */
-static int take_raw(struct writer *w, enum gw_view view, const uint8_t *src, size_t values, uint8_t *beside)
+static int take_raw(struct writer *w, enum gw_view view, const uint8_t *src, size_t values)
 {
-    if (view != GW_VIEW_F32_BF16)
-        return take(w, src, values * gw_view_shapes[view].width);
-    for (size_t i = 0; i < values; i++)
-        memcpy(beside + 2 * i, src + 4 * i + 2, 2);
-    return take(w, beside, 2 * values);
+    size_t n = gw_raw_bytes(view, values);
+    if (n > w->room)
+        return 0;
+    gw_raw_write(view, src, values, w->body);
+    w->body += n, w->room -= n;
+    return 1;
 }
 
 static int take_group(const struct gw_kern *kern, struct writer *w, enum gw_view view, const uint8_t *src, size_t i,
@@ -42,7 +42,7 @@ static int take_group(const struct gw_kern *kern, struct writer *w, enum gw_view
         return 1;
     if (kind == GW_KIND_RAW) {
         ws->out.kinds[i / 4] |= (uint8_t)(GW_BLOCK_RAW << shift);
-        return take_raw(w, view, src, GW_GROUP_VALUES, ws->body);
+        return take_raw(w, view, src, GW_GROUP_VALUES);
     }
     ws->out.kinds[i / 4] |= (uint8_t)(GW_BLOCK_WINDOW << shift);
     memcpy(codes, ws->body, GW_CODES_BYTES);
@@ -62,7 +62,7 @@ static int take_groups(const struct gw_kern *kern, struct writer *w, enum gw_vie
     if (values == 0 || gw_zero(src, values * width))
         return 1;
     ws->out.kinds[i / 4] |= (uint8_t)(GW_BLOCK_RAW << i % 4 * 2);
-    return take_raw(w, view, src, values, ws->body);
+    return take_raw(w, view, src, values);
 }
 
 size_t gw_block_encode(const struct gw_kern *kern, enum gw_view view, const uint8_t *src, size_t n, uint8_t *out, size_t room,

@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <gradwire/codec.h>
 
@@ -34,6 +35,29 @@ static inline size_t gw_tile_groups(enum gw_view view, size_t n)
 static inline size_t gw_raw_bytes(enum gw_view view, size_t values)
 {
     return values * gw_view_shapes[view].raw / GW_GROUP_VALUES;
+}
+
+/* A raw group as it stands, except that f32-that-holds-bf16 leaves out the low halves, which are zero. */
+static inline void gw_raw_write(enum gw_view view, const uint8_t *src, size_t values, uint8_t *body)
+{
+    if (view != GW_VIEW_F32_BF16) {
+        memcpy(body, src, values * gw_view_shapes[view].width);
+        return;
+    }
+    for (size_t i = 0; i < values; i++)
+        memcpy(body + 2 * i, src + 4 * i + 2, 2);
+}
+
+static inline void gw_raw_read(enum gw_view view, const uint8_t *body, size_t values, uint8_t *dst)
+{
+    if (view != GW_VIEW_F32_BF16) {
+        memcpy(dst, body, values * gw_view_shapes[view].width);
+        return;
+    }
+    for (size_t i = 0; i < values; i++) {
+        memset(dst + 4 * i, 0, 2);
+        memcpy(dst + 4 * i + 2, body + 2 * i, 2);
+    }
 }
 
 /* The view that a tile gets when the call's is *view_p: f32-that-holds-bf16 may be f32 after all. */

@@ -116,14 +116,7 @@ static int add_listed(const struct reader *r, struct sums *s)
 static int read_raw(struct reader *r, uint8_t *dst, size_t n)
 {
     size_t values = n / gw_view_shapes[r->view].width;
-    if (r->view != GW_VIEW_F32_BF16) {
-        memcpy(dst, r->body, n);
-    } else {
-        for (size_t i = 0; i < values; i++) {
-            memset(dst + 4 * i, 0, 2);
-            memcpy(dst + 4 * i + 2, r->body + 2 * i, 2);
-        }
-    }
+    gw_raw_read(r->view, r->body, values, dst);
     r->body += gw_raw_bytes(r->view, values);
     return 1;
 }

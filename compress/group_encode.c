@@ -18,18 +18,6 @@ struct writer {
     uint8_t *head, *body, *list, *esc;
 };
 
-/* A raw group as it stands, except that f32-that-holds-bf16 leaves out the low halves, which are
- * zero. */
-static void write_raw(enum gw_view view, const uint8_t *src, size_t values, uint8_t *body)
-{
-    if (view != GW_VIEW_F32_BF16) {
-        memcpy(body, src, values * gw_view_shapes[view].width);
-        return;
-    }
-    for (size_t i = 0; i < values; i++)
-        memcpy(body + 2 * i, src + 4 * i + 2, 2);
-}
-
 static inline void write_head(struct writer *w, unsigned kind, unsigned top, size_t body, size_t escapes)
 {
     w->head[0] = (uint8_t)kind, w->head[1] = (uint8_t)top;
@@ -104,7 +92,7 @@ static int write_window(struct writer *w, const uint8_t *src, size_t values, siz
         write_head(w, w->first + is.escapes, is.top, w->shape->body, is.escapes);
         return 1;
     }
-    write_raw(w->view, src, values, w->body);
+    gw_raw_write(w->view, src, values, w->body);
     write_head(w, GW_KIND_RAW, 0, is.raw, 0);
     return 1;
 }

@@ -75,7 +75,7 @@ static void chance(uint64_t seed, uint64_t first, size_t n, uint32_t *out)
         gw_kern_lossy_scalar.chance(seed, first, n, out);
         return;
     }
-    uint64_t k = gw_chance_keys(seed, first >> 32);
+    uint64_t k = gw_chance_at(seed, first >> 32);
     __m256i x = _mm256_add_epi32(all((uint32_t)first), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
     for (size_t i = 0; i < n; i += 8, x = _mm256_add_epi32(x, all(8)))
         put(out + i, mixed(x, k));

@@ -68,7 +68,7 @@ static void chance(uint64_t seed, uint64_t first, size_t n, uint32_t *out)
         gw_kern_lossy_scalar.chance(seed, first, n, out);
         return;
     }
-    uint64_t k = gw_chance_keys(seed, first >> 32);
+    uint64_t k = gw_chance_at(seed, first >> 32);
     __m512i x = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     x = _mm512_add_epi32(x, all((uint32_t)first));
     for (size_t i = 0; i < n; i += 16, x = _mm512_add_epi32(x, all(16)))

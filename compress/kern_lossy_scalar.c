@@ -76,7 +76,7 @@ static float sum(const uint8_t *acc, size_t n)
 static void chance(uint64_t seed, uint64_t first, size_t n, uint32_t *out)
 {
     for (size_t i = 0; i < n; i++) {
-        uint64_t k = gw_chance_keys(seed, (first + i) >> 32);
+        uint64_t k = gw_chance_at(seed, (first + i) >> 32);
         uint32_t x = (uint32_t)(first + i) ^ (uint32_t)k;
         x = (x ^ x >> 16) * 0x7feb352du ^ (uint32_t)(k >> 32);
         x = (x ^ x >> 15) * 0x846ca68bu;

@@ -209,20 +209,20 @@ static int ef_read(const uint8_t *in, size_t readable, size_t bits, unsigned low
 
 static __m256i bf16_of(__m256i b)
 {
-    __m256i a = _mm256_and_si256(b, all(GW_FLOAT_ABS)), sign = _mm256_srli_epi32(_mm256_andnot_si256(all(GW_FLOAT_ABS), b), 16);
+    __m256i a = _mm256_and_si256(b, all(GW_F32_ABS)), sign = _mm256_srli_epi32(_mm256_andnot_si256(all(GW_F32_ABS), b), 16);
     __m256i odd = _mm256_and_si256(_mm256_srli_epi32(a, 16), all(1));
     __m256i r = _mm256_srli_epi32(_mm256_add_epi32(_mm256_add_epi32(a, all(0x7fff)), odd), 16);
     r = _mm256_min_epu32(r, all(0x7f7f));
-    r = _mm256_blendv_epi8(r, all(GW_FLOAT_INF >> 16), _mm256_cmpeq_epi32(a, all(GW_FLOAT_INF)));
-    r = _mm256_or_si256(_mm256_andnot_si256(above(all(GW_FLOAT_LEAST), a), r), sign);
-    return _mm256_blendv_epi8(r, all(GW_FLOAT_NAN >> 16), above(a, all(GW_FLOAT_INF)));
+    r = _mm256_blendv_epi8(r, all(GW_F32_INF >> 16), _mm256_cmpeq_epi32(a, all(GW_F32_INF)));
+    r = _mm256_or_si256(_mm256_andnot_si256(above(all(GW_F32_LEAST), a), r), sign);
+    return _mm256_blendv_epi8(r, all(GW_F32_NAN >> 16), above(a, all(GW_F32_INF)));
 }
 
 static __m256i f32_of(__m256i b)
 {
-    __m256i a = _mm256_and_si256(b, all(GW_FLOAT_ABS)), zero = above(all(GW_FLOAT_LEAST), a);
-    b = _mm256_andnot_si256(_mm256_and_si256(zero, all(GW_FLOAT_ABS)), b);
-    return _mm256_blendv_epi8(b, all(GW_FLOAT_NAN), above(a, all(GW_FLOAT_INF)));
+    __m256i a = _mm256_and_si256(b, all(GW_F32_ABS)), zero = above(all(GW_F32_LEAST), a);
+    b = _mm256_andnot_si256(_mm256_and_si256(zero, all(GW_F32_ABS)), b);
+    return _mm256_blendv_epi8(b, all(GW_F32_NAN), above(a, all(GW_F32_INF)));
 }
 
 static void bf16_write(const float *value, size_t n, uint8_t *out)
@@ -233,7 +233,7 @@ static void bf16_write(const float *value, size_t n, uint8_t *out)
         put(out + 2 * i, _mm256_permute4x64_epi64(two, 0xd8));
     }
     for (; i < n; i++)
-        gw_put16(out + 2 * i, gw_bf16(gw_float_bits(value[i])));
+        gw_put16(out + 2 * i, gw_bf16(gw_f32_bits(value[i])));
 }
 
 static void bf16_read(const uint8_t *in, size_t n, float *value)
@@ -244,7 +244,7 @@ static void bf16_read(const uint8_t *in, size_t n, float *value)
         put(value + i, f32_of(_mm256_slli_epi32(v, 16)));
     }
     for (; i < n; i++)
-        value[i] = gw_float_of(gw_of_bf16(gw_get16(in + 2 * i)));
+        value[i] = gw_f32_of(gw_of_bf16(gw_get16(in + 2 * i)));
 }
 
 static uint32_t top(const float *value, size_t n)
@@ -253,12 +253,12 @@ static uint32_t top(const float *value, size_t n)
     uint32_t lane[8], best = 0;
     size_t i = 0;
     for (; i + 8 <= n; i += 8)
-        most = _mm256_max_epu32(most, _mm256_and_si256(get(value + i), all(GW_FLOAT_ABS)));
+        most = _mm256_max_epu32(most, _mm256_and_si256(get(value + i), all(GW_F32_ABS)));
     put(lane, most);
     for (unsigned k = 0; k < 8; k++)
         best = lane[k] > best ? lane[k] : best;
     for (; i < n; i++) {
-        uint32_t b = gw_float_bits(value[i]) & GW_FLOAT_ABS;
+        uint32_t b = gw_f32_bits(value[i]) & GW_F32_ABS;
         best = b > best ? b : best;
     }
     return best;
@@ -307,7 +307,7 @@ static int int8_read(const uint8_t *in, size_t n, float scale, float *value)
 
 static __m256 large(const float *value)
 {
-    __m256i b = get(value), tiny = above(all(GW_FLOAT_TINY), _mm256_and_si256(b, all(GW_FLOAT_ABS)));
+    __m256i b = get(value), tiny = above(all(GW_F32_TINY), _mm256_and_si256(b, all(GW_F32_ABS)));
     return _mm256_castsi256_ps(_mm256_andnot_si256(tiny, b));
 }
 
@@ -322,8 +322,8 @@ static float sum(const float *value, size_t n)
     for (unsigned k = 0; k < 4; k++)
         _mm256_storeu_ps(part + 8 * k, acc[k]);
     for (; i < n; i++) {
-        uint32_t b = gw_float_bits(value[i]);
-        part[i % 32] += gw_float_of((b & GW_FLOAT_ABS) < GW_FLOAT_TINY ? 0 : b);
+        uint32_t b = gw_f32_bits(value[i]);
+        part[i % 32] += gw_f32_of((b & GW_F32_ABS) < GW_F32_TINY ? 0 : b);
     }
     for (unsigned half = 16; half > 0; half /= 2)
         for (unsigned k = 0; k < half; k++)

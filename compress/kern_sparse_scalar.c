@@ -86,20 +86,20 @@ static int ef_read(const uint8_t *in, size_t readable, size_t bits, unsigned low
 static void bf16_write(const float *value, size_t n, uint8_t *out)
 {
     for (size_t i = 0; i < n; i++)
-        gw_put16(out + 2 * i, gw_bf16(gw_float_bits(value[i])));
+        gw_put16(out + 2 * i, gw_bf16(gw_f32_bits(value[i])));
 }
 
 static void bf16_read(const uint8_t *in, size_t n, float *value)
 {
     for (size_t i = 0; i < n; i++)
-        value[i] = gw_float_of(gw_of_bf16(gw_get16(in + 2 * i)));
+        value[i] = gw_f32_of(gw_of_bf16(gw_get16(in + 2 * i)));
 }
 
 static uint32_t top(const float *value, size_t n)
 {
     uint32_t most = 0;
     for (size_t i = 0; i < n; i++) {
-        uint32_t b = gw_float_bits(value[i]) & GW_FLOAT_ABS;
+        uint32_t b = gw_f32_bits(value[i]) & GW_F32_ABS;
         most = b > most ? b : most;
     }
     return most;
@@ -128,8 +128,8 @@ static float sum(const float *value, size_t n)
 {
     float part[32] = {0};
     for (size_t i = 0; i < n; i++) {
-        uint32_t b = gw_float_bits(value[i]);
-        part[i % 32] += gw_float_of((b & GW_FLOAT_ABS) < GW_FLOAT_TINY ? 0 : b);
+        uint32_t b = gw_f32_bits(value[i]);
+        part[i % 32] += gw_f32_of((b & GW_F32_ABS) < GW_F32_TINY ? 0 : b);
     }
     for (unsigned half = 16; half > 0; half /= 2)
         for (unsigned i = 0; i < half; i++)

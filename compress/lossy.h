@@ -12,6 +12,8 @@
 
 #include <gradwire/codec.h>
 
+#include "f32.h"
+
 struct gw_frame;
 
 /* How a value becomes a code. */
@@ -36,34 +38,8 @@ enum {
     GW_LOSSY_SCALES_MAX = GW_LOSSY_TILE / 64 /* of a tile */
 };
 
-#define GW_F32_INF 0x7f800000u
-#define GW_F32_NAN 0x7fc00000u       /* the one NaN that arithmetic here makes */
-#define GW_F32_TINY (27u << 23)      /* 2^-100: a block below it becomes zeros */
 #define GW_F32_LEVELS_TINY (37u << 23) /* 2^-90: a common maximum below it is none */
 #define GW_F32_SCALE_LEAST (17u << 23) /* 2^-110: no scale of an encoder is below it */
-
-static inline uint32_t gw_f32_bits(float v)
-{
-    uint32_t bits;
-    memcpy(&bits, &v, 4);
-    return bits;
-}
-
-static inline float gw_f32_of(uint32_t bits)
-{
-    float v;
-    memcpy(&v, &bits, 4);
-    return v;
-}
-
-/* The keys of a stretch of 2^32 values: the upper half of the index is mixed into the seed, the lower between them. */
-static inline uint64_t gw_chance_keys(uint64_t seed, uint64_t upper)
-{
-    uint64_t z = seed + 0x9e3779b97f4a7c15u * (upper + 1);
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
 
 /* Inner loops over f32 in memory of any alignment.  n is a multiple of the code's unit and of 32; `chance` is NULL (round to
  * nearest even) or a number for each value.  A subnormal that is read counts as a zero of its sign; what arithmetic makes
@@ -84,7 +60,7 @@ struct gw_kern_lossy {
     uint32_t (*largest)(const uint8_t *src, size_t n);
     /* acc = src + residual; answers the largest magnitude */
     uint32_t (*join)(const uint8_t *src, const uint8_t *residual, size_t n, uint8_t *acc);
-    /* the hash of (seed, first + i) */
+    /* the hash of (seed, first + i): the upper half of the index picks two keys, gw_chance_at, the lower goes between them */
     void (*chance)(uint64_t seed, uint64_t first, size_t n, uint32_t *out);
     /* of the magnitudes: 32 strided partial sums, folded in halves */
     float (*sum)(const uint8_t *acc, size_t n);

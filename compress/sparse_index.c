@@ -3,6 +3,7 @@
 #include <base/check.h>
 
 #include "sparse_bits.h"
+#include "f32.h"
 #include "sparse_index.h"
 
 /* ---- runs of blocks: u32 first block of each run, then u32 blocks of each ---- */
@@ -56,13 +57,6 @@ int gw_runs_read(const uint8_t *in, size_t len, uint64_t space, uint32_t *index,
 
 /* ---- shared seed ---- */
 
-static uint64_t mix(uint64_t z)
-{
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
 /* Part i reaches from i * space / count to (i + 1) * space / count, rounded down; the hash's upper half picks in it. */
 void gw_seeded(uint64_t seed, uint64_t space, uint32_t count, uint32_t *index)
 {
@@ -74,7 +68,7 @@ void gw_seeded(uint64_t seed, uint64_t space, uint32_t count, uint32_t *index)
         over += rest;
         if (over >= count)
             over -= count, width++;
-        uint64_t hash = mix(seed + (i + (uint64_t)1) * 0x9e3779b97f4a7c15u);
+        uint64_t hash = gw_chance_at(seed, i);
         index[i] = (uint32_t)(start + ((hash >> 32) * width >> 32));
         start += width;
     }

@@ -39,15 +39,15 @@ uint64_t gw_values_bound(unsigned kind, uint64_t n)
 /* A block's scale as the wire has it: 0, a 127th of its largest magnitude, or the NaN where codes cannot say it. */
 static uint32_t scale_of(uint32_t top)
 {
-    if (top < GW_FLOAT_TINY)
+    if (top < GW_F32_TINY)
         return 0;
-    uint32_t scale = gw_float_bits(gw_float_of(top) / 127.0f);
-    return top >= GW_FLOAT_INF || scale > SCALE_MOST ? GW_FLOAT_NAN : scale;
+    uint32_t scale = gw_f32_bits(gw_f32_of(top) / 127.0f);
+    return top >= GW_F32_INF || scale > SCALE_MOST ? GW_F32_NAN : scale;
 }
 
 static size_t body_bytes(uint32_t scale, size_t n)
 {
-    return scale == 0 ? 0 : scale == GW_FLOAT_NAN ? 4 * n : n;
+    return scale == 0 ? 0 : scale == GW_F32_NAN ? 4 * n : n;
 }
 
 uint64_t gw_values_bytes(const struct gw_kern_sparse *kern, unsigned kind, const float *value, size_t n)
@@ -65,13 +65,13 @@ uint64_t gw_values_bytes(const struct gw_kern_sparse *kern, unsigned kind, const
 static void f32_write(const float *value, size_t n, uint8_t *out)
 {
     for (size_t i = 0; i < n; i++)
-        gw_put32(out + 4 * i, gw_float_bits(value[i]));
+        gw_put32(out + 4 * i, gw_f32_bits(value[i]));
 }
 
 static void f32_read(const uint8_t *in, size_t n, float *value)
 {
     for (size_t i = 0; i < n; i++)
-        value[i] = gw_float_of(gw_get32(in + 4 * i));
+        value[i] = gw_f32_of(gw_get32(in + 4 * i));
 }
 
 static void int8_write(const struct gw_kern_sparse *kern, const float *value, size_t n, uint8_t *out)
@@ -81,10 +81,10 @@ static void int8_write(const struct gw_kern_sparse *kern, const float *value, si
         m = gw_min_u64(BLOCK, n - i);
         uint32_t scale = scale_of(kern->top(value + i, m));
         gw_put32(out, scale);
-        if (scale == GW_FLOAT_NAN)
+        if (scale == GW_F32_NAN)
             f32_write(value + i, m, body);
         else if (scale != 0)
-            kern->int8_write(value + i, m, gw_float_of(scale), body);
+            kern->int8_write(value + i, m, gw_f32_of(scale), body);
         body += body_bytes(scale, m);
     }
 }
@@ -92,7 +92,7 @@ static void int8_write(const struct gw_kern_sparse *kern, const float *value, si
 /* A scale that some block can have. */
 static int scale_known(uint32_t scale)
 {
-    return scale == 0 || scale == GW_FLOAT_NAN || (scale >= SCALE_LEAST && scale <= SCALE_MOST);
+    return scale == 0 || scale == GW_F32_NAN || (scale >= SCALE_LEAST && scale <= SCALE_MOST);
 }
 
 static int int8_read(const struct gw_kern_sparse *kern, const uint8_t *in, size_t len, float *value, size_t n)
@@ -110,9 +110,9 @@ static int int8_read(const struct gw_kern_sparse *kern, const uint8_t *in, size_
             return 0;
         if (scale == 0)
             memset(value + i, 0, 4 * m);
-        else if (scale == GW_FLOAT_NAN)
+        else if (scale == GW_F32_NAN)
             f32_read(body, m, value + i);
-        else if (!kern->int8_read(body, m, gw_float_of(scale), value + i))
+        else if (!kern->int8_read(body, m, gw_f32_of(scale), value + i))
             return 0;
         body += bytes, left -= bytes;
     }
@@ -122,17 +122,17 @@ static int int8_read(const struct gw_kern_sparse *kern, const uint8_t *in, size_
 /* The mean, without subnormals and with one NaN. */
 static uint32_t mean_of(const struct gw_kern_sparse *kern, const float *value, size_t n)
 {
-    uint32_t b = gw_float_bits(kern->sum(value, n) / (float)n), a = b & GW_FLOAT_ABS;
-    return a > GW_FLOAT_INF ? GW_FLOAT_NAN : a < GW_FLOAT_TINY ? 0 : b;
+    uint32_t b = gw_f32_bits(kern->sum(value, n) / (float)n), a = b & GW_F32_ABS;
+    return a > GW_F32_INF ? GW_F32_NAN : a < GW_F32_TINY ? 0 : b;
 }
 
 static int mean_read(const uint8_t *in, float *value, size_t n)
 {
-    uint32_t b = n != 0 ? gw_get32(in) : 0, a = b & GW_FLOAT_ABS;
-    if (a > GW_FLOAT_INF ? b != GW_FLOAT_NAN : a < GW_FLOAT_TINY && b != 0)
+    uint32_t b = n != 0 ? gw_get32(in) : 0, a = b & GW_F32_ABS;
+    if (a > GW_F32_INF ? b != GW_F32_NAN : a < GW_F32_TINY && b != 0)
         return 0;
     for (size_t i = 0; i < n; i++)
-        value[i] = gw_float_of(b);
+        value[i] = gw_f32_of(b);
     return 1;
 }
 
