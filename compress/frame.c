@@ -108,39 +108,63 @@ gw_err gw_frame_encode(const struct gw_codec *codec, const struct gw_coding *c, 
     return GW_OK;
 }
 
-gw_err gw_frame_decode(const void *in, size_t in_len, void *dst, size_t dst_len, void *ws)
-{
+/* A frame whose head has been read, once: a peer may still change it. */
+struct opened {
     struct gw_frame f;
-    gw_err err = gw_frame_read(in, in_len, &f);
+    const struct gw_codec *codec;
+    const uint8_t *payload;
+};
+
+static gw_err open_frame(const void *in, size_t in_len, struct opened *o)
+{
+    gw_err err = gw_frame_read(in, in_len, &o->f);
     if (err != GW_OK)
         return err;
-    const struct gw_codec *codec = gw_codec_by_id(f.codec);
-    if (codec == NULL)
-        return GW_E_NOSYS;
-    if (f.raw_bytes != dst_len)
+    o->codec = gw_codec_by_id(o->f.codec);
+    o->payload = (const uint8_t *)in + o->f.header_bytes;
+    return o->codec != NULL ? GW_OK : GW_E_NOSYS;
+}
+
+static gw_err decode_opened(const struct opened *o, void *dst, size_t dst_len, void *ws)
+{
+    const struct gw_frame *f = &o->f;
+    if (f->raw_bytes != dst_len)
         return GW_E_CORRUPT;
-    const uint8_t *payload = (const uint8_t *)in + f.header_bytes;
-    err = codec->decode(&f, payload, dst, dst_len, ws);
-    if (err == GW_OK && (f.flags & GW_FRAME_CHECK) &&
-        f.check != check_for(codec, dst, dst_len, payload, f.wire_bytes))
+    gw_err err = o->codec->decode(f, o->payload, dst, dst_len, ws);
+    if (err == GW_OK && (f->flags & GW_FRAME_CHECK) &&
+        f->check != check_for(o->codec, dst, dst_len, o->payload, f->wire_bytes))
         return GW_E_CHECK;
     return err;
+}
+
+gw_err gw_frame_decode(const void *in, size_t in_len, void *dst, size_t dst_len, void *ws)
+{
+    struct opened o;
+    gw_err err = open_frame(in, in_len, &o);
+    return err != GW_OK ? err : decode_opened(&o, dst, dst_len, ws);
+}
+
+gw_err gw_frame_restore(const void *in, size_t in_len, void *dst, size_t dst_len, void *ws)
+{
+    struct opened o;
+    gw_err err = open_frame(in, in_len, &o);
+    if (err == GW_OK && (o.codec->traits & GW_TRAIT_LOSSY))
+        return GW_E_CORRUPT;
+    return err != GW_OK ? err : decode_opened(&o, dst, dst_len, ws);
 }
 
 gw_err gw_frame_decode_add(const void *in, size_t in_len, float *dst, size_t dst_len, float scale,
                            void *ws)
 {
-    struct gw_frame f;
-    gw_err err = gw_frame_read(in, in_len, &f);
+    struct opened o;
+    gw_err err = open_frame(in, in_len, &o);
     if (err != GW_OK)
         return err;
-    const struct gw_codec *codec = gw_codec_by_id(f.codec);
-    if (codec == NULL || codec->decode_add == NULL)
+    if (o.codec->decode_add == NULL)
         return GW_E_NOSYS;
-    if (f.raw_bytes != dst_len)
+    if (o.f.raw_bytes != dst_len)
         return GW_E_CORRUPT;
-    const uint8_t *payload = (const uint8_t *)in + f.header_bytes;
-    if ((f.flags & GW_FRAME_CHECK) && f.check != gw_check_of(payload, f.wire_bytes))
+    if ((o.f.flags & GW_FRAME_CHECK) && o.f.check != gw_check_of(o.payload, o.f.wire_bytes))
         return GW_E_CHECK;
-    return codec->decode_add(&f, payload, dst, dst_len, scale, ws);
+    return o.codec->decode_add(&o.f, o.payload, dst, dst_len, scale, ws);
 }

@@ -49,7 +49,10 @@ GW_API gw_err gw_frame_encode(const struct gw_codec *codec, const struct gw_codi
  * undefined.  ws: the frame may name any codec, so gw_codec_ws_max() bytes, 64-byte aligned. */
 GW_API gw_err gw_frame_decode(const void *in, size_t in_len, void *dst, size_t dst_len, void *ws);
 
-/* The same for f32 that are added: dst + scale * value.  The checksum is held against the coded bytes before the first
+/* The same, but a frame of a lossy codec is GW_E_CORRUPT: for bytes of unknown type, which must come back as they were. */
+GW_API gw_err gw_frame_restore(const void *in, size_t in_len, void *dst, size_t dst_len, void *ws);
+
+/* The same as gw_frame_decode for f32 that are added: dst + scale * value.  The checksum is held against the coded bytes before the first
  * addition, and dst is as it was unless the answer is GW_OK.  GW_E_NOSYS too for a codec that cannot add. */
 GW_API gw_err gw_frame_decode_add(const void *in, size_t in_len, float *dst, size_t dst_len, float scale, void *ws);
 

@@ -101,15 +101,6 @@ static void be_slow(struct gw_job *job, uint64_t since_ns)
 }
 #endif
 
-/* Bytes of unknown type come back as they were: a frame that cannot do that is none for us. */
-static int lossless(const void *frame, size_t len)
-{
-    struct gw_frame f;
-    const struct gw_codec *codec = gw_frame_read(frame, len, &f) == GW_OK ? gw_codec_by_id(f.codec) : NULL;
-
-    return codec == NULL || !(codec->traits & GW_TRAIT_LOSSY);
-}
-
 void gw_job_run(struct gw_job *job, void *ws, uint64_t (*now_ns)(void *arg), void *arg)
 {
     uint64_t cpu_ns = gw_thread_cpu_ns(); /* on a crowded host the wall time is somebody else's */
@@ -118,8 +109,7 @@ void gw_job_run(struct gw_job *job, void *ws, uint64_t (*now_ns)(void *arg), voi
     if (job->kind == GW_JOB_ENCODE)
         encode(job, ws);
     else
-        job->err = lossless(job->src, job->src_len) ? gw_frame_decode(job->src, job->src_len, job->dst, job->dst_cap, ws)
-                                                    : GW_E_CORRUPT;
+        job->err = gw_frame_restore(job->src, job->src_len, job->dst, job->dst_cap, ws);
     job->end_ns = now_ns(arg);
     job->cpu_ns = gw_thread_cpu_ns() - cpu_ns;
 #ifdef GW_SLOW
