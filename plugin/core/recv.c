@@ -29,6 +29,12 @@ struct words {
     struct gw_landed landed;
 };
 
+static void begin(struct words *w)
+{
+    w->len = 0;
+    w->offers = w->tells = 0;
+}
+
 static void said(struct gw_comm *comm, const struct words *w)
 {
     for (int i = 0; i < w->offers; i++) {
@@ -57,8 +63,7 @@ static gw_err say(struct gw_comm *comm, struct words *w)
     if (w->len > 0)
         gw_stat_add(&gw_stat->control_msgs, 1), comm->worked++;
     said(comm, w);
-    w->len = 0;
-    w->offers = w->tells = 0;
+    begin(w);
     return GW_OK;
 }
 
@@ -229,7 +234,7 @@ static void take_results(struct gw_comm *comm)
 static void grant(struct gw_comm *comm, struct gw_req *req)
 {
     struct gw_grant g = { .number = req->r.number };
-    struct words w = { .len = GW_GRANT_BYTES };
+    struct words w;
     int waiting = 0;
 
     for (int i = 0; i < req->r.pieces; i++) {
@@ -239,7 +244,9 @@ static void grant(struct gw_comm *comm, struct gw_req *req)
     }
     if (waiting == 0 || waiting * 2 < req->r.pieces)
         return;
+    begin(&w);
     gw_grant_write(w.bytes, &g);
+    w.len = GW_GRANT_BYTES;
     if (say(comm, &w) != GW_OK)
         return;
     for (int i = 0; i < req->r.pieces; i++) {
@@ -340,8 +347,7 @@ void gw_recv_speak(struct gw_comm *comm)
     struct words w;
 
     comm->quiet = 0;
-    w.len = 0;
-    w.offers = w.tells = 0;
+    begin(&w);
     gw_list_each (node, &comm->moving) {
         struct gw_req *req = gw_list_of(node, struct gw_req, link);
         if (req->r.unsaid && say_offer(comm, req, &w) != GW_OK)
@@ -375,8 +381,7 @@ void gw_recv_progress(struct gw_comm *comm)
         return;
     comm->patient = comm->small && waits >= GW_AHEAD && unsaid < GW_AHEAD;
     if (waits + unsaid == 0 || !comm->small || comm->landed_bytes - comm->told_bytes >= comm->is.agreed.chunk_bytes) {
-        w.len = 0;
-        w.offers = w.tells = 0;
+        begin(&w);
         tell_landed(comm, &w);
         say(comm, &w);
     }
