@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "text.h"
 
 static const char help[] =
     "usage: gradwire bench [options] FILE...\n"
@@ -104,16 +105,14 @@ const char *bench_size_text(uint64_t bytes, char text[16])
 
 static int number(const char *text, uint64_t low, uint64_t high, uint64_t *out)
 {
-    static const char units[] = "KMG";
     char *end;
 
     errno = 0;
     unsigned long long v = strtoull(text, &end, 10);
     if (end == text || errno != 0 || *text < '0' || *text > '9')
         return -1;
-    const char *unit = *end != '\0' ? strchr(units, *end & ~0x20) : NULL;
-    unsigned shift = unit != NULL ? 10 * (unsigned)(unit - units + 1) : 0;
-    if (end[unit != NULL] != '\0' || v > high >> shift || v << shift < low)
+    unsigned shift = text_unit(&end);
+    if (*end != '\0' || v > high >> shift || v << shift < low)
         return -1;
     *out = (uint64_t)v << shift;
     return 0;
@@ -126,17 +125,6 @@ static int count(const char *text, int high, int *out)
     if (number(text, 1, (uint64_t)high, &v) != 0)
         return -1;
     *out = (int)v;
-    return 0;
-}
-
-static int real(const char *text, double low, double high, double *out)
-{
-    char *end;
-    double v = strtod(text, &end);
-
-    if (end == text || *end != '\0' || !(v >= low && v <= high))
-        return -1;
-    *out = v;
     return 0;
 }
 
@@ -221,7 +209,7 @@ static int take(struct bench_opts *o, int opt, char *arg)
     case O_ROUNDS:
         return count(arg, BENCH_ROUNDS_MAX, &o->rounds);
     case O_SECONDS:
-        return real(arg, 0.001, 3600, &o->seconds);
+        return text_real(arg, 0.001, 3600, &o->seconds);
     case O_SIZE:
         return number(arg, 256, 64 << 20, &o->size);
     case O_SPAN:

@@ -11,6 +11,7 @@
 
 #include "host_run.h"
 #include "perf.h"
+#include "text.h"
 
 enum {
     O_LOCAL = 256,
@@ -136,33 +137,20 @@ static int number(const char *text, uint64_t low, uint64_t high, uint64_t *out)
     return 0;
 }
 
-static int real(const char *text, double low, double high, double *out)
-{
-    char *end;
-    double v = strtod(text, &end);
-
-    if (end == text || *end != '\0' || !(v >= low && v <= high))
-        return -1;
-    *out = v;
-    return 0;
-}
-
 /* Digits and one of K, M, G; *end is where it stopped. */
 static int size_read(const char *text, const char **end, uint64_t *out)
 {
-    static const char units[] = "KMG";
     char *at;
 
     errno = 0;
     unsigned long long v = strtoull(text, &at, 10);
     if (at == text || errno != 0 || *text == '-')
         return -1;
-    const char *unit = *at != '\0' ? strchr(units, *at & ~0x20) : NULL;
-    unsigned shift = unit != NULL ? 10 * (unsigned)(unit - units + 1) : 0;
+    unsigned shift = text_unit(&at);
     if (v == 0 || v > PERF_SIZE_MAX >> shift)
         return -1;
     *out = (uint64_t)v << shift;
-    *end = at + (unit != NULL);
+    *end = at;
     return 0;
 }
 
@@ -221,7 +209,7 @@ static int gen_read(struct perf_opts *o, const char *text)
     o->gen = (enum perf_gen)at;
     if (text[n] == '\0')
         return 0;
-    return strncmp(text + n, ":zeros=", 7) == 0 ? real(text + n + 7, 0, 1, &o->zeros) : -1;
+    return strncmp(text + n, ":zeros=", 7) == 0 ? text_real(text + n + 7, 0, 1, &o->zeros) : -1;
 }
 
 static int file_add(struct perf_opts *o, char *file)
@@ -281,7 +269,7 @@ static int take_what(struct perf_opts *o, int opt, char *arg, int *modes)
     case O_ITERS:
         return number(arg, 1, PERF_COUNT_MAX, &o->iters);
     case O_SECONDS:
-        return real(arg, 0.001, 86400, &o->seconds);
+        return text_real(arg, 0.001, 86400, &o->seconds);
     case O_EVERY:
         return number(arg, 10, 60000, &o->every_ms);
     default:
@@ -320,7 +308,7 @@ static int take_how(struct perf_opts *o, int opt, char *arg)
         o->net_version = (int)v;
         return 0;
     default:
-        return real(arg, 0, 1e6, &o->fail_below);
+        return text_real(arg, 0, 1e6, &o->fail_below);
     }
 }
 
