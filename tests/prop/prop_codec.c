@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include <cmocka.h>
 
@@ -19,76 +18,22 @@
 #include <gradwire/frame.h>
 #include <kern.h>
 
-enum { MOST = 70000, ROOM = 1 << 17, PAGE = 4096, CANARY = 0x5a };
+#include "fence.h"
 
-/* ---- chance ---- */
-
-static uint64_t state;
-
-static uint64_t chance(void)
-{
-    state += 0x9e3779b97f4a7c15u;
-    uint64_t z = state;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
-static size_t below(size_t n)
-{
-    return (size_t)(chance() % n);
-}
-
-/* ---- memory between two pages that nobody may touch ---- */
-
-struct fence {
-    uint8_t *base;
-};
-
-static struct fence fence_new(void)
-{
-    struct fence f = {
-        .base = mmap(NULL, ROOM + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)};
-    assert_true(f.base != MAP_FAILED);
-    assert_int_equal(mprotect(f.base + PAGE, ROOM, PROT_READ | PROT_WRITE), 0);
-    return f;
-}
-
-/* n bytes whose end is the fence, or whose start is. */
-static uint8_t *at_end(struct fence f, size_t n)
-{
-    return f.base + PAGE + ROOM - n;
-}
-
-static uint8_t *at_start(struct fence f)
-{
-    return f.base + PAGE;
-}
-
-/* `out` for a decoded chunk: fenced on one side, canaries on the other. */
-static uint8_t *fenced(struct fence f, size_t n, int end)
-{
-    uint8_t *p = end ? at_end(f, n) : at_start(f);
-    memset(at_start(f), CANARY, ROOM);
-    return p;
-}
-
-static int canaries_live(struct fence f, const uint8_t *p, size_t n)
-{
-    for (const uint8_t *q = at_start(f); q < at_start(f) + ROOM; q++)
-        if ((q < p || q >= p + n) && *q != CANARY)
-            return 0;
-    return 1;
-}
+enum { MOST = 70000, ROOM = 1 << 17 };
 
 static struct fence in_fence, coded_fence, other_fence, out_fence;
 static _Alignas(64) uint8_t ws[2 << 20];
 
+static struct fence *const fences[] = {&in_fence, &coded_fence, &other_fence, &out_fence};
+
 static int setup(void **s)
 {
     (void)s;
-    in_fence = fence_new(), coded_fence = fence_new(), other_fence = fence_new(),
-    out_fence = fence_new();
+    for (size_t i = 0; i < GW_LEN(fences); i++) {
+        *fences[i] = fence_new(ROOM);
+        assert_non_null(fences[i]->base);
+    }
     assert_true(gw_codec_ws_max() <= sizeof(ws));
     return 0;
 }
@@ -96,9 +41,8 @@ static int setup(void **s)
 static int teardown(void **s)
 {
     (void)s;
-    struct fence all[] = {in_fence, coded_fence, other_fence, out_fence};
-    for (size_t i = 0; i < GW_LEN(all); i++)
-        munmap(all[i].base, ROOM + 2 * PAGE);
+    for (size_t i = 0; i < GW_LEN(fences); i++)
+        fence_free(*fences[i]);
     gw_kern_force(NULL);
     return 0;
 }

@@ -20,22 +20,6 @@
 
 enum { MOST = 40000, ROOM = 1 << 16 };
 
-static uint64_t state;
-
-static uint64_t chance(void)
-{
-    state += 0x9e3779b97f4a7c15u;
-    uint64_t z = state;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
-static size_t below(size_t n)
-{
-    return (size_t)(chance() % n);
-}
-
 static struct fence in_fence, coded_fence, other_fence, out_fence, old_fence, new_fence;
 static struct fence *const fences[] = {&in_fence, &coded_fence, &other_fence, &out_fence, &old_fence, &new_fence};
 static uint8_t first_residual[MOST], first_out[MOST], damaged[ROOM];
