@@ -22,7 +22,12 @@ static int usage(FILE *out)
 static int run(int argc, char **argv)
 {
     const char *word = argc > 1 ? argv[1] : "";
+    char name[32];
 
+    if (argc > 1) { /* getopt's own lines begin with it */
+        snprintf(name, sizeof(name), "gradwire %s", word);
+        argv[1] = name;
+    }
     if (strcmp(word, "perf") == 0)
         return perf_main(argc - 1, argv + 1);
     if (strcmp(word, "bench") == 0)

@@ -89,7 +89,7 @@ static const char *bounds_of(int opt)
         {O_EVERY, "give 10 to 60000 ms"},
         {O_CODEC, "give auto, raw, group, tight, entropy or zero, up to 8 of them with commas between"},
         {O_POLICY, "give auto, always or never"},
-        {O_LANE, "give any, tcp or shm"},
+        {O_LANE, "give any, tcp, shm or verbs"},
         {O_NETVER, "give v6 to v12"},
         {O_BELOW, "give GB/s, 0 to 1000000"},
     };
